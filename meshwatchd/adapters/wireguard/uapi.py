@@ -20,6 +20,8 @@ from meshwatchd.model.errors import DecodeError, KernelError
 
 SOCKET_DIRECTORY = Path("/var/run/wireguard")
 REPLY_TIMEOUT_S = 2.0
+REPLY_BYTES = 8 << 20
+"""How long an answer may be: a peer has some 400 bytes, and more for each of its prefixes."""
 
 DOOR = Door("uapi", "restart the wireguard-go that serves the device, or remove its socket")
 _NO_KEY = "0" * 64
@@ -121,7 +123,7 @@ def _assignments(reply: str) -> Iterator[tuple[str, str]]:
 async def _exchange(device: str, request: str, operation: str) -> str:
     try:
         async with asyncio.timeout(REPLY_TIMEOUT_S):
-            reader, writer = await asyncio.open_unix_connection(socket_path(device))
+            reader, writer = await asyncio.open_unix_connection(socket_path(device), limit=REPLY_BYTES)
             try:
                 writer.write(request.encode("ascii"))
                 await writer.drain()
@@ -134,6 +136,9 @@ async def _exchange(device: str, request: str, operation: str) -> str:
     except asyncio.IncompleteReadError as error:
         text = f"{socket_path(device)} closed before its answer was complete"
         raise KernelError(operation, errno.ECONNRESET, text) from error
+    except asyncio.LimitOverrunError as error:
+        text = f"{socket_path(device)} answers with more than {REPLY_BYTES} bytes"
+        raise KernelError(operation, errno.EMSGSIZE, text) from error
     except OSError as error:
         number = error.errno or errno.EIO
         raise KernelError(operation, number, f"{socket_path(device)}: {os.strerror(number)}") from error

@@ -133,6 +133,35 @@ def test_a_device_is_asked_over_its_socket(tmp_path, monkeypatch):
     assert [b"get=1\n\n"] == asked
 
 
+def test_a_device_of_hundreds_of_peers_is_read_whole(tmp_path, monkeypatch):
+    """A hub has them all, and asyncio reads 64 KiB unless it is asked for more."""
+    monkeypatch.setattr(uapi, "SOCKET_DIRECTORY", tmp_path)
+    [before, peer] = REPLY.split(f"public_key={PEER.hex()}\n")
+    peer = peer.split("protocol_version", maxsplit=1)[0]
+    peers = "".join(f"public_key={number:064x}\n{peer}" for number in range(1, 401))
+
+    async def scenario():
+        server, _ = await serve(tmp_path, f"{before}{peers}errno=0\n\n")
+        async with server:
+            return await uapi.read("mw0")
+
+    assert len(peers) > 1 << 16
+    assert 400 == len(asyncio.run(scenario()).peers)
+
+
+def test_an_answer_without_end_is_an_error(tmp_path, monkeypatch):
+    """Whatever listens there, it is no WireGuard."""
+    monkeypatch.setattr(uapi, "SOCKET_DIRECTORY", tmp_path)
+
+    async def scenario():
+        server, _ = await serve(tmp_path, "allowed_ip=10.0.0.0/8\n" * (1 << 19))
+        async with server:
+            await uapi.read("mw0")
+
+    with pytest.raises(KernelError, match="answers with more than 8388608 bytes"):
+        asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [("errno=-22\n\n", "Invalid argument"), ("errno=22\n\n", "Invalid argument"), ("", "before its answer")],
