@@ -89,4 +89,4 @@ def test_user_and_folder_are_made_in_a_root_of_their_own(tmp_path, tool, name):
     if tool == "systemd-tmpfiles":
         subprocess.run([tool, f"--root={tmp_path}", "--create", source[name]], check=True)
         made = (tmp_path / "run/wireguard").stat()
-        assert (0, int(gid), 0o775) == (made.st_uid, made.st_gid, made.st_mode & 0o7777)
+        assert (0, int(gid), 0o1775) == (made.st_uid, made.st_gid, made.st_mode & 0o7777)

@@ -168,6 +168,13 @@ def test_links_to_the_unit_of_a_version_are_put_right(machine, tmp_path):
     assert [machine.unit.name] == [path.name for path in machine.unit.parent.iterdir()]
 
 
+def test_nobody_can_replace_a_socket_of_somebody_else():
+    """Members of the group add theirs to the folder, where a request tells a private key to whoever listens."""
+    [line] = [each for each in (ROOT / "systemd/meshwatchd.tmpfiles").read_text().splitlines() if each[:1] == "d"]
+
+    assert ["/run/wireguard", "1775", "root", "meshwatch"] == line.split()[1:5]
+
+
 def test_the_same_once_more_keeps_the_version_before(machine, tmp_path):
     """As after an installation that was interrupted at its end: going back led from 4 to 4, and 3 was gone."""
     wheels = put_wheels(tmp_path / "wheels", "4")

@@ -31,6 +31,7 @@ from meshwatchd.adapters.netlink.message import (
     split,
 )
 from meshwatchd.adapters.poller import Poller
+from meshwatchd.adapters.wireguard.listener import check_listener
 from meshwatchd.model.decoding import Door, passable
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.snapshot import WireGuardPeer
@@ -109,6 +110,7 @@ class Glance:
         asking = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
             asking.connect(str(path))
+            check_listener(asking)
             asking.send(b"get=1\n\n")
         except OSError:
             asking.close()

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from meshwatchd.adapters.wireguard.identity import public_key
+from meshwatchd.adapters.wireguard.listener import check_listener
 from meshwatchd.adapters.wireguard.state import LinkConfig, LinkState, PeerState, render_endpoint
 from meshwatchd.model.decoding import Door, passable
 from meshwatchd.model.errors import DecodeError, KernelError
@@ -125,6 +126,7 @@ async def _exchange(device: str, request: str, operation: str) -> str:
         async with asyncio.timeout(REPLY_TIMEOUT_S):
             reader, writer = await asyncio.open_unix_connection(socket_path(device), limit=REPLY_BYTES)
             try:
+                check_listener(writer.get_extra_info("socket"))
                 writer.write(request.encode("ascii"))
                 await writer.drain()
                 reply = (await reader.readuntil(b"\n\n")).decode("ascii", errors="replace")
@@ -141,7 +143,8 @@ async def _exchange(device: str, request: str, operation: str) -> str:
         raise KernelError(operation, errno.EMSGSIZE, text) from error
     except OSError as error:
         number = error.errno or errno.EIO
-        raise KernelError(operation, number, f"{socket_path(device)}: {os.strerror(number)}") from error
+        text = f"{socket_path(device)}: {error.strerror or os.strerror(number)}"
+        raise KernelError(operation, number, text) from error
     with DOOR:
         number = abs(int(dict(_assignments(reply)).get("errno", "0")))
         text = os.strerror(number)

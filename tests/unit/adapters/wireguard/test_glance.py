@@ -15,6 +15,7 @@ from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.wireguard.glance import MAX_PIECES, PIECE_BYTES, Glance, decode, parse
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.snapshot import WireGuardPeer
+from tests.support.listener_user import SOMEBODY_ELSE, pretend_listener
 from tests.support.pump import pump
 
 KEY, OTHER = (base64.b64encode(bytes([number]) * 32).decode() for number in (3, 4))
@@ -152,6 +153,16 @@ def test_a_process_answers_when_it_is_run(desk, process):
     assert [("kilo0", expected)] == desk.seen
     assert not desk.glance.is_waiting
     assert 0 == desk.opened, "the kernel was not asked"
+
+
+def test_a_process_of_another_user_is_told_nothing(desk, process, monkeypatch):
+    """Whoever may write to the folder may listen there, and would say who lives."""
+    pretend_listener(monkeypatch, SOMEBODY_ELSE)
+    desk.glance.ask("kilo0")
+    served, _ = process.accept()
+    with served:
+        assert b"" == served.recv(100)
+    assert not desk.glance.is_waiting
 
 
 @pytest.mark.parametrize("reply", [b"", b"errno=1\n\n", b"public_key=xy\n\n", b"public_key=03\nrx_bytes=many\n\n"])

@@ -9,6 +9,7 @@ from meshwatchd.adapters.wireguard import uapi
 from meshwatchd.adapters.wireguard.identity import clamp, public_key
 from meshwatchd.adapters.wireguard.state import LinkConfig
 from meshwatchd.model.errors import DecodeError, KernelError
+from tests.support.listener_user import SOMEBODY_ELSE, pretend_listener
 
 KEY = clamp(b"\x07" * 32)
 PEER = b"\x21" * 32
@@ -131,6 +132,27 @@ def test_a_device_is_asked_over_its_socket(tmp_path, monkeypatch):
 
     assert uapi.parse(REPLY) == state
     assert [b"get=1\n\n"] == asked
+
+
+@pytest.mark.parametrize("ask", [uapi.read, lambda device: uapi.configure(device, CONFIG, uapi.parse("errno=0\n\n"))])
+def test_what_another_user_serves_is_told_nothing(tmp_path, monkeypatch, ask):
+    """Whoever may write to the folder may listen there; a request to configure holds the private key."""
+    monkeypatch.setattr(uapi, "SOCKET_DIRECTORY", tmp_path)
+    pretend_listener(monkeypatch, SOMEBODY_ELSE)
+
+    async def scenario():
+        heard: asyncio.Queue[bytes] = asyncio.Queue()
+
+        async def answer(reader, writer):
+            heard.put_nowait(await reader.read())
+            writer.close()
+
+        async with await asyncio.start_unix_server(answer, tmp_path / "mw0.sock"):
+            with pytest.raises(KernelError, match=rf"mw0.sock: it belongs to user {SOMEBODY_ELSE}"):
+                await ask("mw0")
+            return await heard.get()
+
+    assert b"" == asyncio.run(scenario())
 
 
 def test_a_device_of_hundreds_of_peers_is_read_whole(tmp_path, monkeypatch):
