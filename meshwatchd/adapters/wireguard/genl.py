@@ -46,7 +46,10 @@ _U64: Final = struct.Struct("=Q")
 
 
 _families: dict[str, int] = {}
-"""Numbers of generic netlink families: the kernel gives them out when a module is loaded, and keeps them."""
+"""Numbers of generic netlink families: the kernel gives them out whenever a module is loaded."""
+
+_OTHERS: Final = frozenset((errno.ENOENT, errno.EOPNOTSUPP))
+"""The answers at a number that is nobody's, or another family's, since the module was loaded anew."""
 
 
 async def read(device: str) -> LinkState:
@@ -56,6 +59,15 @@ async def read(device: str) -> LinkState:
         KernelError: there is no such device, or it is none of WireGuard's.
         DecodeError: the answer is malformed.
     """
+    try:
+        return await _read(device)
+    except KernelError as error:
+        if error.errno not in _OTHERS or _families.pop(FAMILY, None) is None:
+            raise
+        return await _read(device)
+
+
+async def _read(device: str) -> LinkState:
     dumper = Dumper(_open)
     try:
         family = _families.get(FAMILY) or await _find_family(dumper)

@@ -147,6 +147,8 @@ class Glance:
                         self._take(device, decode(bodies))
                         return
                     if message.kind == NLMSG_ERROR:
+                        # The family has another number once its module has been loaded anew.
+                        self._family = 0
                         return
                     bodies.append(message.body)
             self.too_large.add(device)

@@ -1,16 +1,19 @@
 import asyncio
 import base64
+import errno
 import socket
 import struct
 
 import pytest
 from pyroute2.netlink.generic.wireguard import wgmsg
 
-from meshwatchd.adapters.netlink.message import encode_attribute
+from meshwatchd.adapters.netlink.message import HEADER, NLMSG_DONE, NLMSG_ERROR, encode, encode_attribute
+from meshwatchd.adapters.wireguard import genl
 from meshwatchd.adapters.wireguard.genl import decode, read
 from meshwatchd.adapters.wireguard.state import PeerState
 from meshwatchd.model.errors import DecodeError, KernelError
 
+CONTROL = 16
 KEY, PUBLIC, PEER = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2, 3))
 
 
@@ -130,6 +133,53 @@ def test_bytes_cut_short_are_refused():
         decode([bytes(4) + encode_attribute(6, b"x")])
     with pytest.raises(DecodeError):
         decode([bytes(4) + encode_attribute(8, encode_attribute(0, encode_attribute(9, encode_attribute(0, b""))))])
+
+
+class Kernel:
+    """A netlink socket whose WireGuard family has a number; at any other nobody answers, or another family does."""
+
+    def __init__(self, family, refusal):
+        self.family, self.refusal, self.asked, self.pending = family, refusal, [], []
+
+    def send(self, request):
+        """Take a request."""
+        _, kind, _, sequence, _ = HEADER.unpack_from(request)
+        self.asked.append(kind)
+        found = encode_attribute(1, struct.pack("=H", self.family)) + encode_attribute(2, b"wireguard\0")
+        bodies = {CONTROL: bytes(4) + found, self.family: message(*DEVICE)}
+        if kind in bodies:
+            self.pending = [encode(kind, 2, sequence, bodies[kind]), encode(NLMSG_DONE, 2, sequence, bytes(4))]
+        else:
+            self.pending = [encode(NLMSG_ERROR, 0, sequence, struct.pack("=i", -self.refusal))]
+
+    def recv(self, _size):
+        """The next part."""
+        return self.pending.pop(0)
+
+    def close(self):
+        """It is opened again."""
+
+
+@pytest.mark.parametrize("refusal", [errno.ENOENT, errno.EOPNOTSUPP])
+def test_a_module_that_was_loaded_anew_is_looked_up_anew(monkeypatch, refusal):
+    """Its family has another number, and the former one may be another's."""
+    kernel = Kernel(34, refusal)
+    monkeypatch.setattr(genl, "_open", lambda: kernel)
+    monkeypatch.setitem(genl._families, "wireguard", 33)
+
+    assert (51830, 51830) == tuple(asyncio.run(read("mw0")).listen_port for _ in range(2))
+    assert [33, CONTROL, 34, 34] == kernel.asked
+
+
+def test_a_device_that_is_gone_is_asked_for_once(monkeypatch):
+    """The number is right."""
+    kernel = Kernel(34, errno.ENODEV)
+    monkeypatch.setattr(genl, "_open", lambda: kernel)
+    monkeypatch.setitem(genl._families, "wireguard", 33)
+
+    with pytest.raises(KernelError, match="No such device"):
+        asyncio.run(read("mw0"))
+    assert [33] == kernel.asked
 
 
 def test_a_device_of_no_kind_is_refused():

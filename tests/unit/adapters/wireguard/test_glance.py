@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 from pyroute2.netlink.generic.wireguard import wgmsg
 
-from meshwatchd.adapters.netlink.message import encode, encode_attribute
+from meshwatchd.adapters.netlink.message import HEADER, encode, encode_attribute
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.wireguard.glance import MAX_PIECES, PIECE_BYTES, Glance, decode, parse
 from meshwatchd.model.errors import DecodeError
@@ -111,6 +111,17 @@ def test_what_is_no_answer_tells_nothing(desk, answer):
     desk.glance.ask("kilo0")
     assert [] == desk.seen
     assert not desk.glance.too_large
+
+
+def test_a_module_that_was_loaded_anew_is_looked_up_anew(desk):
+    """Its family has another number; one look is lost."""
+    whole = encode(FAMILY, 2, 1, _message(_peer(KEY))) + encode(DONE, 2, 1, bytes(4))
+    for answers in ([_family(), whole], [encode(ERROR, 0, 1, struct.pack("=i", -2))], [_family(), whole]):
+        desk.kernel = answers
+        desk.glance.ask("kilo0")
+
+    assert 2 == len(desk.seen)
+    assert [CONTROL, FAMILY, CONTROL] == [HEADER.unpack_from(each.recv(100))[1] for each in desk._kernels]
 
 
 def test_a_dump_that_does_not_end_is_left_to_the_agent(desk):
