@@ -58,8 +58,13 @@ class Journal:
         except OSError:
             self._give_up()
             return
+        try:
+            self._checkpoint(engine, now_ns)
+        except OSError:
+            # No memory, or no more processes: events without the engine they were given to are of no use.
+            self._give_up()
+            return
         self._encoder = RecordEncoder(now_ns)
-        self._checkpoint(engine, now_ns)
         self._forget_old()
 
     def note(self, event: Event, now_ns: int, outputs: list[Output], *, is_asked: bool) -> None:

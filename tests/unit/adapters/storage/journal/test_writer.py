@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 import signal
 import stat
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import pytest
 
 from meshwatchd.adapters.storage.journal.replay import replay, segments
 from meshwatchd.adapters.storage.journal.writer import BUFFER_BYTES, PAUSE, SEGMENTS, Journal
@@ -115,6 +119,27 @@ def test_an_engine_that_cannot_be_kept_is_counted(tmp_path):
     journal.close()
     assert 1 == counters["journal-unwritten"]
     assert [] == list(tmp_path.glob("*.state"))
+
+
+@pytest.mark.parametrize("reason", [errno.EAGAIN, errno.ENOMEM])
+def test_a_child_that_cannot_be_had_stops_the_journal_and_nothing_else(tmp_path, monkeypatch, reason):
+    """No memory, or no more processes: no segment remains, and another is tried later."""
+    counters: Counter[str] = Counter()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fork", lambda: _raise(OSError(reason, "no")))
+        bench, journal = _bench(tmp_path, counters=counters)
+    bench.run(SECOND)
+
+    assert {"journal-unwritten": 1} == counters
+    assert [] == list(tmp_path.iterdir())
+    for _ in range(PAUSE + 1):
+        journal.keep(bench.engine, bench.now)
+    journal.close()
+    assert 1 == len(segments(tmp_path))
+
+
+def _raise(error):
+    raise error
 
 
 @contextmanager
