@@ -224,7 +224,9 @@ class Mirror:
         kind.table.finish()
         self._is_unsure |= kind.table.is_doubtful
         if kind.table is self.links:
-            self._name_devices()
+            links = self._view.links()
+            self._names = {link.index: link.name for link in links}
+            self._view.know_devices(links)
 
     async def _read_doubtful(self) -> None:
         """Read what may be wrong again, and everything when that is due."""
@@ -332,12 +334,13 @@ class Mirror:
             return  # statistics, carrier and the like: nothing we show
         before = objects.unpack_link(key, old[0]) if old else None
         after = None if is_gone else objects.unpack_link(key, values[0])
+        was_shown = before is not None and self._view.shows(before)
         if before is not None:
             self._leave(before, after)
         if self.is_in_sync and (news := stirred(self._mesh_device, before, after)) is not None:
             self._tell(news)
-        self._name_devices()
-        if self._view.shows(after or objects.unpack_link(key, values[0])):
+        self._name_device(objects.index_of(key), after)
+        if was_shown or (after is not None and self._view.shows(after)):
             self.is_dirty.set()
 
     def _tell(self, news: MeshStirred) -> None:
@@ -371,11 +374,12 @@ class Mirror:
         if packed is None:
             return
         key, values = packed
-        if (key in self.addresses.entries) == is_gone:
+        address = objects.unpack_address(key, values[0])
+        if (key in self.addresses.entries) == is_gone and self._view.shows_address(address):
             self.is_dirty.set()
         self.addresses.change(tables.Gone(key, values) if is_gone else tables.Put(key, values, 0))
         # Routes with this source go with it, and with the last address all of the device's.
-        self._is_unsure |= is_gone and objects.unpack_address(key, values[0]).family == socket.AF_INET
+        self._is_unsure |= is_gone and address.family == socket.AF_INET
 
     def _take_lost_rule(self, body: bytes) -> None:
         record = describe_rule(body) if body[:1] == bytes((socket.AF_INET,)) else None
@@ -387,10 +391,11 @@ class Mirror:
             if record.route is not None:
                 self._lose(Lost(text=record.text, route=record.route))
 
-    def _name_devices(self) -> None:
-        links = [objects.unpack_link(key, values[0]) for key, values in self.links.entries.items()]
-        self._names = {link.index: link.name for link in links}
-        self._view.know_devices(links)
+    def _name_device(self, index: int, link: Link | None) -> None:
+        self._names.pop(index, None)
+        if link is not None:
+            self._names[index] = link.name
+        self._view.know_device(index, link)
 
     def _lose(self, lost: Lost) -> None:
         try:

@@ -53,6 +53,8 @@ MESH_NAMES: Final = frozenset(("cilium_host", "cilium_net", "cilium_tunl", "tunl
 
 NUD_PERMANENT = 0x80
 NUD_STALE = 0x04
+RT_SCOPE_LINK: Final = 253
+"""linux/rtnetlink.h."""
 
 Told = TypeVar("Told")
 
@@ -93,15 +95,31 @@ class View:
 
     # --- what concerns us ---
 
+    def links(self) -> list[Link]:
+        """All devices, by index and without their addresses."""
+        entries = self._tables.links.entries
+        return [objects.unpack_link(key, entries[key][0]) for key in sorted(entries, key=objects.index_of)]
+
     def know_devices(self, links: Iterable[Link]) -> None:
         """Take note of which devices there are."""
-        found = frozenset(link.index for link in links if self._is_of_the_mesh(link))
-        if found != self._mesh_devices:
-            self._mesh_devices, self._cached = found, None
+        self._know_those_of_the_mesh(frozenset(link.index for link in links if self._is_of_the_mesh(link)))
+
+    def know_device(self, index: int, link: Link | None) -> None:
+        """Take note of what a device has become; None: it is gone."""
+        is_of_the_mesh = link is not None and self._is_of_the_mesh(link)
+        self._know_those_of_the_mesh(self._mesh_devices - {index} | ({index} if is_of_the_mesh else frozenset()))
 
     def shows(self, link: Link) -> bool:
         """Whether a device is told of: host ends of pods are hundreds, always changing, deciding nothing."""
-        return link.kind != "veth" or any(True for _ in self._addresses_of(link.index))
+        key = objects.index_key(link.index)
+        entries = self._tables.addresses.entries
+        # Asked at each change of a device: most of the addresses are others', and are not unpacked.
+        held = (objects.unpack_address(each, entries[each][0]) for each in entries if each.startswith(key))
+        return self._is_shown(link, held)
+
+    def shows_address(self, address: objects.Address) -> bool:
+        """Whether an address is told of, or has its device told of: IPv6 gives every device one of scope link."""
+        return address.family != socket.AF_INET6 or address.scope != RT_SCOPE_LINK
 
     def concerns_device(self, index: int) -> bool:
         """Whether a device is one of the mesh's."""
@@ -143,16 +161,19 @@ class View:
 
     async def snapshot(self) -> Snapshot:
         """All that is told."""
+        links = self.links()
+        # A process may have begun to listen for a device of kind tun without a change of the device.
+        self.know_devices(links)
         near = self._near_routes()
         rules = self._tables.rule_records()
         our_rules = [record.rule for record in rules if self.is_marked(record) and record.rule]
         our_routes = [record.route for record in near if self.is_marked(record) and record.route]
         collisions = [*self._rule_collisions(rules), *self._route_collisions(near)]
-        collisions += await self._strange_devices()
+        collisions += await self._strange_devices(links)
         routes = [self._describe(key, value) for key, value in self._chosen().of_mesh]
         neighbours, forwarding = self._neighbours(), self._forwarding()
         return Snapshot(
-            links=tuple(self._described_links()),
+            links=tuple(self._described_links(links)),
             # Those of one priority stay in the order in which the kernel asks them.
             rules=tuple(sorted(our_rules, key=lambda rule: rule.priority)),
             routes=tuple(sorted(our_routes, key=lambda route: (route.table, route.render()))),
@@ -201,13 +222,18 @@ class View:
             is_bounded=False,
         )
 
-    def _described_links(self) -> Iterator[Link]:
-        for key in sorted(self._tables.links.entries, key=objects.index_of):
-            link = objects.unpack_link(key, self._tables.links.entries[key][0])
-            if self.shows(link):
-                held = sorted(self._addresses_of(link.index))
-                v4 = [(text, length) for family, scope, text, length in held if family == socket.AF_INET]
-                v6 = [text for family, scope, text, _ in held if family == socket.AF_INET6 and scope == 0]
+    def _described_links(self, links: Iterable[Link]) -> Iterator[Link]:
+        addresses: dict[int, list[objects.Address]] = {}
+        for key, values in self._tables.addresses.entries.items():
+            addresses.setdefault(objects.index_of(key), []).append(objects.unpack_address(key, values[0]))
+        for link in links:
+            held = addresses.get(link.index, [])
+            if self._is_shown(link, held):
+                told = sorted(
+                    (each.family, each.scope, objects.render_address(each.address), each.length) for each in held
+                )
+                v4 = [(text, length) for family, scope, text, length in told if family == socket.AF_INET]
+                v6 = [text for family, scope, text, _ in told if family == socket.AF_INET6 and scope == 0]
                 yield msgspec.structs.replace(
                     link,
                     addresses=tuple(text for text, _ in v4[:MAX_ADDRESSES]),
@@ -215,11 +241,13 @@ class View:
                     prefix_lengths=tuple(length for _, length in v4[:MAX_ADDRESSES]),
                 )
 
-    def _addresses_of(self, index: int) -> Iterator[tuple[int, int, str, int]]:
-        for key, values in self._tables.addresses.entries.items():
-            if objects.index_of(key) == index:
-                held = objects.unpack_address(key, values[0])
-                yield held.family, held.scope, objects.render_address(held.address), held.length
+    def _is_shown(self, link: Link, addresses: Iterable[objects.Address]) -> bool:
+        is_of_the_mesh = self.concerns_device(link.index)
+        return link.kind != "veth" or is_of_the_mesh or any(map(self.shows_address, addresses))
+
+    def _know_those_of_the_mesh(self, found: frozenset[int]) -> None:
+        if found != self._mesh_devices:
+            self._mesh_devices, self._cached = found, None
 
     def _is_of_the_mesh(self, link: Link) -> bool:
         is_known = link.kind in MESH_KINDS or link.name in self._named or bool(self._our_device.fullmatch(link.name))
@@ -315,11 +343,10 @@ class View:
 
     # --- collisions ---
 
-    async def _strange_devices(self) -> list[ForeignObject]:
+    async def _strange_devices(self, links: Iterable[Link]) -> list[ForeignObject]:
         """Devices with our prefix that somebody else made."""
         found = []
-        for key, values in list(self._tables.links.entries.items()):
-            link = objects.unpack_link(key, values[0])
+        for link in links:
             if self._our_device.fullmatch(link.name) and not await self._is_ours(link):
                 what = f"device {link.name} ({link.kind or 'no kind'}) was not made by meshwatchd"
                 found.append(ForeignObject(what=f"{what}; remove it or set kernel.device_prefix", owner_protocol=0))

@@ -312,14 +312,27 @@ def test_pods_and_their_routes_wake_nobody():
 
     async def scenario(seen):
         source.put_link(77, "vethab12")
+        source.put(message.RTM_NEWADDR, source.addresses, address_body(77, "fe80::1", scope=253))
         source.put_route(FakeRoute(dst="10.244.6.7/32", index=77))
         source.put(message.RTM_NEWNEIGH, source.neighbours, neighbour_body(77, "10.244.6.7", MAC))
         source.put(message.RTM_NEWNEIGH, source.fdb, fdb_body(77, MAC, None))
         source.delete_route(FakeRoute(dst="10.244.6.7/32", index=77))
+        source.delete(message.RTM_DELADDR, source.addresses, address_body(77, "fe80::1", scope=253))
         source.delete_link(77)
         return seen.hear()
 
     assert not run(source, scenario)
+
+
+def test_a_device_of_the_mesh_that_goes_is_a_change():
+    """With its addresses, or without any: one end of Cilium's pair has none of its own."""
+
+    async def scenario(seen):
+        source.delete_link(ETH0)
+        return seen.hear(), seen.mirror.devices()
+
+    source = kernel("cilium_net", "eth0")
+    assert (True, {ETH0 + 1: "eth0"}) == run(source, scenario)
 
 
 def test_a_route_of_the_mesh_that_is_replaced_is_gone():

@@ -90,9 +90,64 @@ def test_a_nodes_own_place_is_told():
 def test_host_ends_of_pods_are_left_out():
     """A node has hundreds; they come and go and decide nothing."""
     source = kernel("veth1234", "eth0")
-    source.addresses = [address_body(ETH0 + 1, "10.2.0.12")]
+    source.addresses = [address_body(ETH0, "fe80::1", scope=253), address_body(ETH0 + 1, "10.2.0.12")]
 
     assert ["eth0"] == [link.name for link in snapshot(source).links]
+
+
+def test_a_device_of_the_mesh_is_told_though_it_looks_like_a_pods():
+    """Cilium's are a veth pair, of which one end has no address of its own."""
+    source = kernel("cilium_host", "cilium_net", "lxc1234")
+    source.addresses = [address_body(ETH0, "10.0.1.7", scope=253)]
+    source.addresses += [address_body(index, "fe80::1", scope=253) for index in (ETH0 + 1, ETH0 + 2)]
+
+    assert ["cilium_host", "cilium_net"] == [link.name for link in snapshot(source).links]
+
+
+class Counted(dict[bytes, tuple[bytes, ...]]):
+    """Entries that count how often all of them are gone through."""
+
+    passes = 0
+
+    def __iter__(self):
+        self.passes += 1
+        return super().__iter__()
+
+    def items(self):
+        """As a dict's."""
+        self.passes += 1
+        return super().items()
+
+
+def test_three_thousand_devices_are_told_in_one_pass():
+    """And one that changes costs no pass over the others: a node's pods and VLANs all change when it starts."""
+    source = kernel(*(f"vlan{number}" for number in range(3000)), kind="vlan")
+    for number in range(3000):
+        source.addresses.append(address_body(ETH0 + number, f"10.{number >> 8}.{number & 255}.1"))
+        source.addresses.append(address_body(ETH0 + number, f"fe80::{number:x}", scope=253))
+
+    async def judge(link):
+        return True
+
+    async def both():
+        mirror = Mirror(source, KernelSettings(), MeshSettings(), judge)
+        await mirror.snapshot()
+        mirror.links.entries, mirror.addresses.entries = (
+            Counted(mirror.links.entries),
+            Counted(mirror.addresses.entries),
+        )
+        seen = await mirror.snapshot()
+        told = mirror.links.entries.passes, mirror.addresses.entries.passes
+        source.told.clear()
+        source.put_link(ETH0, "renamed", kind="vlan")
+        mirror.take(source.told.popleft())
+        return seen, told, mirror.links.entries.passes, mirror.devices()
+
+    seen, told, passes, names = asyncio.run(both())
+
+    assert (3000, (1, 1)) == (len(seen.links), told)
+    assert 1 == passes
+    assert (3000, "renamed") == (len(names), names[ETH0])
 
 
 def test_what_is_on_the_meshs_devices_is_told():
