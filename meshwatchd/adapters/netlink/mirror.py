@@ -178,10 +178,7 @@ class Mirror:
 
     def next_reading_in_ns(self) -> int:
         """How long until something is to be read again without word of a change, at most AUDIT_NS."""
-        due = min(self._reread_at, self._audit_at) if self._is_unsure else self._audit_at
-        return max(0, due - self._clock())
-
-    # --- dumps ---
+        return max(0, (min(self._reread_at, self._audit_at) if self._is_unsure else self._audit_at) - self._clock())
 
     async def _synchronise(self) -> None:
         """Read everything; what the dumps do not show of our own any more is lost."""
@@ -230,8 +227,7 @@ class Mirror:
 
     async def _read_doubtful(self) -> None:
         """Read what may be wrong again, and everything when that is due."""
-        started, is_audit = self._clock(), self._clock() >= self._audit_at
-        self._is_unsure = False
+        started, is_audit, self._is_unsure = self._clock(), self._clock() >= self._audit_at, False
         try:
             for kind in self._kinds:
                 if is_audit or kind.table is self.routes or kind.table.is_doubtful:
@@ -245,8 +241,7 @@ class Mirror:
             self._audit_at = now + AUDIT_NS
 
     def _is_reading_due(self) -> bool:
-        now = self._clock()
-        return (self._is_unsure and now >= self._reread_at) or now >= self._audit_at
+        return self.next_reading_in_ns() == 0
 
     def _marked(self) -> dict[str, Lost]:
         """Everything of ours as it would be told if it were lost, by its text."""
