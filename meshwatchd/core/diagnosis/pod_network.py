@@ -97,7 +97,10 @@ class PodNetworkWatch:
             self.since = now
         for traffic, sessions in self._sessions.items():
             proven = tuple(s for s in sessions if s.is_proven)
-            lost = {s.plan.peer: s.first_loss for s in proven if self._is_cut(s, traffic)}
+            cut_off = tuple(s for s in proven if self._is_cut(s, traffic))
+            # Where nobody answers it is not the filters of all others; and their pods are asked from a node's address.
+            is_alone = len({s.plan.peer for s in cut_off}) == len({s.plan.peer for s in proven}) > 1
+            lost = {s.plan.peer: s.first_loss for s in cut_off if is_alone or not self._has_pod(s, traffic)}
             silent = {*lost}
             here = tuple(s.plan.peer for s in proven if s.plan.peer in self._members)
             cut = tuple(peer for peer in here if peer in lost and self._is_alive(peer, lost[peer]))
@@ -142,18 +145,20 @@ class PodNetworkWatch:
         return frozenset(lost_too), frozenset(passing), is_unknown
 
     def _is_cut(self, session: Session, traffic: PodTraffic) -> bool:
-        """Whether a session is silent by what it missed since the path last worked, and no pod there answers the same.
-
-        A closed port may be silent since the node filters what comes to itself: its pods are reached all the same.
-        """
+        """Whether a session is silent by what it missed since the path last worked."""
         hits, misses = session.since(self.since)
         if not is_mute(session) or (self.since and (hits or misses < LEAST_MISSES)):
             return False
-        if traffic is PodTraffic.UDP and session.since(session.first_loss)[1] < CLOSED_MISSES:
-            return False
+        return traffic is not PodTraffic.UDP or session.since(session.first_loss)[1] >= CLOSED_MISSES
+
+    def _has_pod(self, session: Session, traffic: PodTraffic) -> bool:
+        """Whether a pod behind that node answers the same.
+
+        A closed port may be silent since the node filters what comes to itself: its pods are reached all the same.
+        """
         pods = (s for s in self._pods.get(traffic, ()) if s.plan.peer == session.plan.peer)
         answers = [pod.since(session.first_loss) for pod in pods]
-        return not any(hits >= LEAST_ANSWERS and not misses for hits, misses in answers)
+        return any(hits >= LEAST_ANSWERS and not misses for hits, misses in answers)
 
     def _is_alive(self, peer: str, since: int) -> bool:
         """Whether a node's own address has answered a probe that left since an instant, and goes on doing so."""

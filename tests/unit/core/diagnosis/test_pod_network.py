@@ -239,6 +239,20 @@ def test_a_node_that_filters_what_comes_to_itself_is_not_accused_while_its_pods_
     assert (BROKEN, "a3") == _named(bench)
 
 
+def test_who_reaches_nobody_is_cut_off_though_canaries_answer():
+    """A filter that knows the nodes' network and not the pods': canaries are asked from a node's address there."""
+    canaries = tuple(
+        Canary(name=f"web-{peer}", address=f"10.244.{number}.9", port=80, node=NodeName(peer), kind=CanaryKind.TCP)
+        for number, peer in enumerate(("a1", "a2", "a3"), 1)
+    )
+    bench = ready("b3", settings=with_canaries(settings_for("b3"), *canaries))
+    bench.run(40 * SECOND)
+    bench.silent = _of("a1", "a2", "a3", "b1", "b2", only=("tcp",))
+    bench.run(60 * SECOND)
+
+    assert (BROKEN, "b3") == _named(bench)
+
+
 def test_other_udp_that_was_always_filtered_leaves_the_word_to_tcp():
     """Many firewalls drop datagrams to closed ports without a word."""
     bench = Bench("b3")
