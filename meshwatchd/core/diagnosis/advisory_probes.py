@@ -64,9 +64,11 @@ class SideIssues:
         return tuple(place_of(s.plan) for s in self.canaries if is_mute(s) and asks_pod(s.plan))
 
     def answering_nodes(self) -> tuple[str, ...]:
-        """The nodes of the canaries whose pods answer."""
-        up = (s.plan for s in self.canaries if s.is_proven and s.state is not SessionState.DOWN)
-        return tuple(dict.fromkeys(plan.peer for plan in up if asks_pod(plan)))
+        """The nodes of the canaries whose pods answer, and have done so since the last of others fell silent."""
+        pods = tuple(s for s in self.canaries if asks_pod(s.plan))
+        since = max((s.first_loss for s in pods if is_mute(s)), default=0)
+        up = (s for s in pods if s.is_proven and s.state is not SessionState.DOWN)
+        return tuple(dict.fromkeys(s.plan.peer for s in up if not since or s.since(since)[0]))
 
     def silent_services(self) -> tuple[Canary, ...]:
         """The canaries that ask a kubelet or an API server and get no answer; API servers, which serve many, first."""

@@ -253,6 +253,25 @@ def test_who_reaches_nobody_is_cut_off_though_canaries_answer():
     assert (BROKEN, "b3") == _named(bench)
 
 
+def test_a_leader_is_not_named_by_a_pod_that_has_not_been_asked_since():
+    """All of a location are cut off: while its leader's own pod is not known to be, it looks as if that one answered."""
+    canaries = tuple(
+        Canary(
+            name=f"web-{peer}", address=f"10.244.{number}.9", port=80, node=NodeName(peer), interval=seconds * SECOND
+        )
+        for number, (peer, seconds) in enumerate((("a1", 10), ("a2", 1), ("a3", 1)), 1)
+    )
+    bench = ready("b3", settings=with_canaries(settings_for("b3"), *canaries))
+    bench.run(40 * SECOND)
+    began = bench.now
+    bench.silent = lambda plan: plan.canary is not None and plan.peer[0] == "a"
+    bench.run(60 * SECOND)
+
+    told = [(each.verdict.fault, each.verdict.culprit) for each in bench.said(VerdictChanged, since=began)]
+    assert (FaultCode.PROBES_ONLY, "") in told
+    assert (FaultCode.PROBES_ONLY, "a1") not in told
+
+
 def test_other_udp_that_was_always_filtered_leaves_the_word_to_tcp():
     """Many firewalls drop datagrams to closed ports without a word."""
     bench = Bench("b3")
