@@ -254,7 +254,7 @@ def test_who_reaches_nobody_is_cut_off_though_canaries_answer():
 
 
 def test_a_leader_is_not_named_by_a_pod_that_has_not_been_asked_since():
-    """All of a location are cut off: while its leader's own pod is not known to be, it looks as if that one answered."""
+    """All of a location are cut off: while its leader's pod is not known to be, it looks as if that one answered."""
     canaries = tuple(
         Canary(
             name=f"web-{peer}", address=f"10.244.{number}.9", port=80, node=NodeName(peer), interval=seconds * SECOND
