@@ -25,7 +25,7 @@ from meshwatchd.core.mesh.mesh_diff import differences, is_same, number
 from meshwatchd.core.mesh.topology_builder import Recogniser, Surroundings
 from meshwatchd.core.probing.rest_limits import rest_stretch, shape_of
 from meshwatchd.core.probing.session_plan import NO_PATH, kinds_of, lay_out
-from meshwatchd.core.routes.planner import Planner
+from meshwatchd.core.routes.planner import Place, Planner
 from meshwatchd.core.routes.policy_rules import by_pair, legacy_of, strays
 from meshwatchd.model.events import MeshStirred, Provisioned, SwitchApplied, SwitchFailed
 from meshwatchd.model.failover_facts import OverrideAdopted, PlanRefused
@@ -60,15 +60,15 @@ class Takeover:
         planner: of the mesh of the moment, None while there is none.
         is_agent_new: the agent was started anew and has not been told what shall stand.
         held: devices and tables that had to stay as they are when standing objects were asked for last.
-        standing: standby paths whose links and selectors are in place. Until then a probe of one goes by the mesh's own
-            path, and its answer says that a path is good that does not exist.
+        standing: standby paths whose links and selectors are in place, with that place. Until then a probe of one goes
+            by the mesh's own path, or by the path that had its number, and praises a path that does not exist.
     """
 
     def __init__(self, state: EngineState, recogniser: Recogniser) -> None:
         self.planner: Planner | None = None
         self.is_agent_new = False
         self.held: tuple[frozenset[str], frozenset[int]] | None = None
-        self.standing: frozenset[PathKey] = frozenset()
+        self.standing: frozenset[tuple[PathKey, Place]] = frozenset()
         self._state = state
         self._recogniser = recogniser
         self._rejected = ""
@@ -196,8 +196,10 @@ class Takeover:
 
     def _lay_out(self, planner: Planner, *, is_acting: bool) -> tuple[SessionPlan, ...]:
         paths = planner.topology.local_paths()
-        self.standing &= frozenset(path.key for path in paths)
-        probed = {NO_PATH, *(path.number for path in paths if path.is_primary or path.key in self.standing)}
+        places = {path.number: (path.key, planner.place_of(path)) for path in paths}
+        # What changes its number, and with that its link and its table, has yet to be put where it belongs.
+        self.standing &= frozenset(places.values())
+        probed = {NO_PATH, *(path.number for path in paths if path.is_primary or places[path.number] in self.standing)}
         plans = lay_out(planner, has_standby=is_acting)
         return tuple(plan for plan in plans if plan.path in probed)
 
@@ -205,10 +207,12 @@ class Takeover:
         """The standing objects are in place, or what of them the kernel will have: standby paths can be probed."""
         for error in event.errors:
             yield PlanRefused(pair=-1, reason=error)
-        topology, snapshot = self._state.topology, self._snapshot
-        if topology is None or snapshot is None or self._surroundings is None or not self._surroundings.is_acting:
+        topology, snapshot, planner = self._state.topology, self._snapshot, self.planner
+        if topology is None or snapshot is None or planner is None:
             return
-        standing = frozenset(path.key for path in topology.local_paths() if not path.is_primary)
+        if self._surroundings is None or not self._surroundings.is_acting:
+            return
+        standing = frozenset((path.key, planner.place_of(path)) for path in planner.paths if not path.is_primary)
         if standing != self.standing:
             self.standing = standing
             yield from self._begin(topology, snapshot, now, is_provided=True)

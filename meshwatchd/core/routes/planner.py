@@ -41,6 +41,9 @@ EMPTY_SLOT = 98
 PAIR_PRIORITIES = 20
 PROBE_TABLE_OFFSET = MAX_SLOTS
 
+Place = tuple[int, int]
+"""Where a path stands in the kernel: its number, by which its link is called, and its table."""
+
 
 def table_offset(slot: int) -> int:
     """How far above the base a path's table is."""
@@ -101,7 +104,7 @@ class Planner:
         devices = (self._device(path),) if self._has_link(path) else ()
         return devices, (self._table(path),) if self.routes(path) else ()
 
-    def place_of(self, path: Path) -> tuple[int, int]:
+    def place_of(self, path: Path) -> Place:
         """A path's number, by which its link is called, and its table: the same in two meshes is the same path."""
         return path.number, self._table(path)
 

@@ -1,0 +1,50 @@
+"""The path that traffic has failed over to is numbered anew, or loses its relay, while the primary stays broken."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.model.failover_facts import OverrideRetired
+from meshwatchd.model.settings import MS, SECOND
+from tests.sim import changing, faults
+from tests.sim.changing import LAB, ChangingWorld, Places, settled_world
+
+WITH_A0: Places = {**LAB, "onprem": ("a1", "a2", "", "a3", "a0")}
+WITH_EDGE: Places = {**LAB, "edge": ("c1", "c2", "", "c3")}
+CROSSINGS = [("a3", "b3"), ("a2", "b3"), ("a3", "b2"), ("a2", "b2"), ("a1", "b3")]
+
+
+def _around_b1(seed: int, *, places: Places = LAB, later: Places | None = None, pairs=CROSSINGS) -> ChangingWorld:
+    """b1's overlay is dead, and traffic has gone over b2 and a1 for two seconds."""
+    world = settled_world(seed=seed, places=places, later=later)
+    world.faults.append(faults.overlay_black_hole("b1"))
+    assert world.run_until(lambda: not world.loses(pairs), limit_ns=SECOND), world.story()
+    world.run(2 * SECOND)
+    return world
+
+
+def _losses(world: ChangingWorld, duration_ns: int, pairs=CROSSINGS, *, step_ns: int = 10 * MS) -> list[int]:
+    """Let time pass; the milliseconds after which real traffic between the pairs did not pass."""
+    lost, began = [], world.now
+    while world.now < began + duration_ns:
+        world.run(step_ns)
+        if world.loses(pairs):
+            lost.append((world.now - began) // MS)
+    return lost
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("places", [WITH_A0, WITH_EDGE], ids=["a0 joins", "a third location comes"])
+def test_a_path_that_is_numbered_anew_is_not_left_for_its_new_link_before_that_stands(monkeypatch, seed, places):
+    """Every number of the pair shifts, and the agents need a second for their devices.
+
+    Meanwhile a probe of the new number goes by whatever had that number: its answer is no reason to leave.
+    """
+    world = _around_b1(seed, later=places)
+    monkeypatch.setattr(changing, "PROVISION_NS", SECOND)
+    began = world.now
+    world.change(places)
+
+    assert [] == _losses(world, 4 * SECOND), world.story(since=began)
+    moved = {told.node for told in world.facts(OverrideRetired, since=began)}
+    assert {"a2", "a3", "b2", "b3"} <= moved, world.story(since=began)
