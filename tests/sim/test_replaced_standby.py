@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.model.failover_facts import OverrideRetired
+from meshwatchd.model import events as ev
+from meshwatchd.model.failover_facts import FailoverApplied, OverrideRetired
 from meshwatchd.model.settings import MS, SECOND
 from tests.sim import changing, faults
 from tests.sim.changing import LAB, ChangingWorld, Places, settled_world
 
 WITH_A0: Places = {**LAB, "onprem": ("a1", "a2", "", "a3", "a0")}
 WITH_EDGE: Places = {**LAB, "edge": ("c1", "c2", "", "c3")}
+B3_FOR_B2: Places = {**LAB, "cloud": ("b1", "b3", "", "b2")}
 CROSSINGS = [("a3", "b3"), ("a2", "b3"), ("a3", "b2"), ("a2", "b2"), ("a1", "b3")]
 
 
@@ -48,3 +50,26 @@ def test_a_path_that_is_numbered_anew_is_not_left_for_its_new_link_before_that_s
     assert [] == _losses(world, 4 * SECOND), world.story(since=began)
     moved = {told.node for told in world.facts(OverrideRetired, since=began)}
     assert {"a2", "a3", "b2", "b3"} <= moved, world.story(since=began)
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_leader_that_was_bypassed_calls_nobody_to_the_primary_path(seed, is_paused):
+    """b3 stands by for b2 from here on. b1 has no policy rule to leave, so that it is the first to be done.
+
+    It ends at rank 0 with the generation of the failover that is still needed; the lower rank of two equals wins. While
+    the relays are paused nobody would come away from the dead path again.
+    """
+    world = _around_b1(seed)
+    for name in ("a1", "a2", "b2", "b3") if is_paused else ():
+        pause = ev.OperatorRequested(
+            request=1, verb=ev.OperatorVerb.PAUSE, name="ann", location="", duration_ns=3600 * SECOND
+        )
+        assert world.operate(name, pause).is_accepted
+    began = world.now
+    world.change(B3_FOR_B2)
+    world.run(20 * SECOND)
+
+    moves = [told.fact for told in world.facts(FailoverApplied, since=began)]
+    assert 0 not in {move.to_rank for move in moves if isinstance(move, FailoverApplied)}, world.story(since=began)
+    assert [] == _losses(world, 2 * SECOND, CROSSINGS[:4], step_ns=50 * MS), world.story(since=began)

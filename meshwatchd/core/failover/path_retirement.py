@@ -97,6 +97,9 @@ class Parting:
         mover.active = mover.previous = target
         mover.moved_at = now
         mover.is_pinned = mover.is_pinned and target.key == self.key
+        if target.is_primary and not self.legacy.rules:
+            # Nothing of this node was on the path that is gone: a leader that it bypassed sees its own traffic arrive.
+            mover.step_back()
         self.is_over = True
         yield OverrideRetired(
             pair=self._context.watch.index,

@@ -19,7 +19,7 @@ from types import MappingProxyType
 import msgspec
 
 from meshwatchd.model.events import Coordination, CoordinationKind, Reason
-from meshwatchd.model.generation import MOST_MISSED, following, moves_between
+from meshwatchd.model.generation import MOST_MISSED, following, moves_between, preceding
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MS, SECOND
 from meshwatchd.model.topology import Path
@@ -152,6 +152,10 @@ class MoveStateMachine:
     def recount(self, generation: int) -> None:
         """Moves are counted from here on; which path traffic is on does not change."""
         self.generation = self.heard_generation = generation
+
+    def step_back(self) -> None:
+        """Take the place of a node that has missed the latest move: it calls nobody, and follows whoever made that."""
+        self.generation = preceding(self.generation) if self.generation > 1 else 0
 
     def agree(self, intent: Intent) -> None:
         """Both relays want it, or our relay has moved already."""

@@ -180,3 +180,15 @@ def test_a_move_for_a_fault_keeps_its_reason_when_a_pin_ends():
 
     assert mover.intent is not None
     assert Reason.BROKEN is mover.intent.reason
+
+
+@pytest.mark.parametrize("generation", [0, 1, 2, GENERATIONS])
+def test_a_node_that_steps_back_follows_those_who_are_where_it_was_and_calls_none_of_them(generation):
+    """The lower rank of two equals would win otherwise; a node that knows of no move stays one."""
+    one, other = _mover(), _mover()
+    one.generation = other.generation = generation
+    other.active = PATHS[1]
+    one.step_back()
+
+    assert (generation > 0) is one.is_newer(other.generation, other.active)
+    assert generation == 0 or not other.is_newer(one.generation, one.active)
