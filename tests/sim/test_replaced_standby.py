@@ -35,6 +35,10 @@ def _losses(world: ChangingWorld, duration_ns: int, pairs=CROSSINGS, *, step_ns:
     return lost
 
 
+def _both_ways(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [*pairs, *((other, one) for one, other in pairs)]
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("places", [WITH_A0, WITH_EDGE], ids=["a0 joins", "a third location comes"])
 def test_a_path_that_is_numbered_anew_is_not_left_for_its_new_link_before_that_stands(monkeypatch, seed, places):
@@ -72,4 +76,28 @@ def test_a_leader_that_was_bypassed_calls_nobody_to_the_primary_path(seed, is_pa
 
     moves = [told.fact for told in world.facts(FailoverApplied, since=began)]
     assert 0 not in {move.to_rank for move in moves if isinstance(move, FailoverApplied)}, world.story(since=began)
-    assert [] == _losses(world, 2 * SECOND, CROSSINGS[:4], step_ns=50 * MS), world.story(since=began)
+    assert [] == _losses(world, 2 * SECOND, _both_ways(CROSSINGS), step_ns=50 * MS), world.story(since=began)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_dead_path_gives_its_place_to_the_one_that_comes_instead(seed):
+    """Traffic is on b2-a1, b2's host dies, and b3 stands by for it: b3-a1 needs the very link and table of b2-a1.
+
+    The primary path stays broken, so that nothing else will ever answer: kept as they are, they would be kept for good.
+    """
+    pairs = [("a3", "b3"), ("a2", "b3"), ("a1", "b3"), ("a3", "b4")]
+    both_ways = _both_ways(pairs)
+    single: Places = {"cloud": ("b1", "b2", "", "b3", "b4"), "onprem": ("a1", "", "a2", "a3")}
+    world = _around_b1(seed, places=single, pairs=pairs)
+    world.faults.append(faults.dead("b2"))
+    world.run(3 * SECOND)
+    assert both_ways == world.loses(both_ways), "there is no third path"
+    world.kill("b2")
+    began = world.now
+    world.change({**single, "cloud": ("b1", "b3", "", "b2", "b4")})
+
+    assert world.run_until(lambda: not world.loses(both_ways), limit_ns=10 * SECOND), world.story(since=began)
+    assert [] == _losses(world, 20 * SECOND, both_ways, step_ns=50 * MS), world.story(since=began)
+    living = {name: world.nodes[name].controller for name in ("a1", "a2", "a3", "b3", "b4")}
+    assert {("b3", "a1")} == {each.mover.active.relays for each in living.values()}, world.story(since=began)
+    assert [] == [name for name, each in living.items() if each.parting is not None]

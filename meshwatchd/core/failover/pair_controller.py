@@ -171,7 +171,7 @@ class PairController:
     def holds(self, now: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
         """Devices and tables that have to stay as they are, whatever the mesh of the moment wants there."""
         if self.parting is not None:
-            return self.parting.legacy.devices, self.parting.legacy.tables
+            return self.parting.holds(now)
         return (self._lingering if now < self._lingers_until else ()), ()
 
     def switched(self, generation: int, now: int) -> Iterator[Output]:
@@ -189,7 +189,7 @@ class PairController:
 
     def _settle(self, now: int) -> None:
         if self.parting is not None and self.parting.is_over:
-            self._lingering, self._lingers_until = self.parting.legacy.devices, now + LINGER_NS
+            self._lingering, self._lingers_until = self.parting.holds(now)[0], now + LINGER_NS
             self.parting = None
 
     def _assign_groups(self) -> None:

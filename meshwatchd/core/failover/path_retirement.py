@@ -8,6 +8,9 @@ are left as they are until something better is known to work:
     2. the mesh's own path
     3. after PATIENCE_NS, any other path that answers
 
+A path that carries nothing itself is no better than any. What answers may then be one that needs its number, link and
+table, so that these are given up.
+
 What an operator chose is kept through 1; wherever else traffic goes nobody has chosen, and it comes home by itself.
 Where nothing may be changed, traffic stays where it is, and that is said.
 
@@ -22,6 +25,8 @@ from collections.abc import Iterator
 
 from meshwatchd.core.failover.pair_context import PairContext
 from meshwatchd.core.routes.policy_rules import Legacy
+from meshwatchd.core.session.session import Session
+from meshwatchd.core.session.shared_risk_group import UNHEARD
 from meshwatchd.model.failover_facts import FailoverHeld, OverrideRetired, PlanRefused
 from meshwatchd.model.outputs import ApplySwitch, Output
 from meshwatchd.model.plan import Switch
@@ -33,6 +38,9 @@ PATIENCE_NS = 3 * SECOND
 
 RETRY_NS = 1 * SECOND
 """After the kernel has refused the change."""
+
+SILENT_NS = 2 * SECOND
+"""After so long without an answer to what goes where real traffic goes, the path in use carries nothing."""
 
 LINGER_NS = 10 * SECOND
 """A link that was left stands for so long: other nodes may still send over it."""
@@ -58,6 +66,7 @@ class Parting:
         self._next_try = now
         self._target: Path | None = None
         self._has_complained = False
+        self._has_let_go = False
 
     @property
     def is_switching(self) -> bool:
@@ -68,6 +77,14 @@ class Parting:
         """The mesh is another one again: what was found out about its paths is void."""
         self._began = now
         self._target = None
+
+    def holds(self, now: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """Devices and tables that have to stay as they are, while anything passes over them.
+
+        What was given up once stays so: its place is another path's by then, and answers speak for that one.
+        """
+        self._has_let_go = self._has_let_go or (now - self._began >= PATIENCE_NS and self._is_dead(now))
+        return ((), ()) if self._has_let_go else (self.legacy.devices, self.legacy.tables)
 
     def press(self, now: int) -> Iterator[Output]:
         """Leave as soon as there is somewhere to go."""
@@ -142,6 +159,18 @@ class Parting:
         group = self._context.watch.group(path)
         return group.is_good and not group.is_suspect and group.verified_since(self._began)
 
+    def _is_dead(self, now: int) -> bool:
+        """Whether nothing comes back from where this node's real traffic goes.
+
+        A remote leader that the path bypasses has no say where others are asked: it answers by the primary path.
+        """
+        watch = self._context.watch
+        is_bypassed = self.key is None or watch.remote_leader not in self.key[1]
+        bypassed = watch.remote_leader if is_bypassed else None
+        others = tuple(each for each in watch.effective if each.plan.peer != bypassed)
+        asked = others or watch.effective
+        return bool(asked) and not watch.is_deaf(now) and all(_is_silent(each, now) for each in asked)
+
     def _complain(self, now: int, why: str) -> Iterator[Output]:
         if now - self._began >= PATIENCE_NS and not self._has_complained:
             self._has_complained = True
@@ -149,3 +178,9 @@ class Parting:
                 pair=self._context.watch.index,
                 reason=f"the path in use is no part of the mesh any more, and {why}: traffic stays on it",
             )
+
+
+def _is_silent(session: Session, now: int) -> bool:
+    """Whether the latest probes are missed, and that by more than one: at rest seconds may pass between two."""
+    first_loss = session.first_loss
+    return bool(first_loss) and now - session.last_heard >= SILENT_NS and session.since(first_loss)[1] >= UNHEARD

@@ -208,3 +208,41 @@ def test_what_an_operator_chose_is_not_what_comes_in_its_place():
     assert not bench.controller.mover.is_pinned
     states = bench.said(out.SaveState)
     assert [False] == [record.is_pinned for record in states[-1].state.pairs]
+
+
+def _last_kept(bench: Bench, since: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    provision = bench.said(out.EnsureProvision, since=since)[-1].provision
+    return provision.kept_devices, provision.kept_tables
+
+
+@pytest.mark.parametrize("deaf_or_carrying", ["carries traffic", "this node is deaf"])
+def test_what_the_old_path_stands_on_is_kept_while_it_may_carry_anything(deaf_or_carrying):
+    """Probes that go where real traffic goes are answered, or say nothing as loopback probes fail as well."""
+    bench = _on_standby("a1")
+    began = bench.now
+    is_deaf = deaf_or_carrying == "this node is deaf"
+    bench.silent = lambda plan: is_deaf or plan.layer is Layer.RELAY
+    _b3_stands_by_for_b2(bench)
+    bench.run(PATIENCE_NS + 8 * SECOND)
+
+    assert (("mw0",), (7701,)) == _last_kept(bench, began)
+
+
+def test_a_path_that_carries_nothing_gives_up_its_place_for_good():
+    """Nothing is answered where real traffic goes: a1-b3 may be the way out, and needs the link and table of a1-b2."""
+    bench = _on_standby("a1")
+    began = bench.now
+    bench.silent = lambda plan: plan.layer in (Layer.RELAY, Layer.EFFECTIVE)
+    _b3_stands_by_for_b2(bench)
+    bench.run(PATIENCE_NS - 500 * MS)
+    assert (("mw0",), (7701,)) == _last_kept(bench, began)
+    bench.run(8 * SECOND)
+    assert ((), ()) == _last_kept(bench, began)
+
+    bench.silent = lambda plan: plan.layer is Layer.RELAY
+    bench.run(8 * SECOND)
+    assert ((), ()) == _last_kept(bench, began), "the answers are those of what stands there instead"
+    bench.silent = lambda plan: False
+    bench.run(2 * SECOND)
+    assert bench.controller.parting is None
+    assert ((), ()) == bench.controller.holds(bench.now), "nor does it linger, with the routes of another path into it"
