@@ -213,11 +213,9 @@ def test_a_peer_taken_from_the_tunnel_is_why_its_node_is_silent(fault, culprit, 
 @pytest.mark.parametrize(("culprit", "is_cause"), [("a1", False), ("c1", True), ("", True)])
 def test_a_silent_peer_blocks_no_tunnel_but_its_own(culprit, is_cause):
     """A site that is switched off for good must not lend its name to the tunnel to another site."""
-    code = FaultCode.WIREGUARD_NO_HANDSHAKE
-    book, _ = _book(AuditFinding(code=code, device="kilo0", subject="KEY", peer="c1", culprit="c1"))
-    named = book.explain(_verdict(FaultCode.WIREGUARD_BLOCKED, culprit))
-
-    assert (code if is_cause else FaultCode.WIREGUARD_BLOCKED) is named.fault
+    finding = AuditFinding(code=FaultCode.WIREGUARD_NO_HANDSHAKE, device="kilo0", subject="K", peer="c1", culprit="c1")
+    named = _book(finding)[0].explain(_verdict(FaultCode.WIREGUARD_BLOCKED, culprit)).fault
+    assert is_cause is (named is FaultCode.WIREGUARD_NO_HANDSHAKE)
 
 
 def test_the_engine_asks_again_when_the_agent_died_over_a_repair():
