@@ -292,6 +292,7 @@ class Agent:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._mirror.next_reading_in_ns() / SECOND):
                     await self._mirror.is_dirty.wait()
+            self._auditor.expect()
             quiet_s = max(QUIET_S, QUIET_FACTOR * self._snapshot_s)
             # The words of all nodes have settled before they make a mesh.
             await settle(self._mirror.is_dirty, quiet_s=quiet_s, limit_s=LIMIT_S, is_urgent=lambda: self._is_mesh_new)

@@ -86,6 +86,7 @@ class Auditor:
         self._boot = read_boot()
         self._confirmation = Confirmation()
         self._snapshot: Snapshot | None = None
+        self._seen_at, self._is_outdated = 0, False
         self._hellos: Mapping[str, Hello] = {}
         self._told: tuple[AuditFinding, ...] | None = None
         self._heard: tuple[PeerFault, ...] = ()
@@ -113,8 +114,12 @@ class Auditor:
 
     def see(self, snapshot: Snapshot) -> None:
         """The kernel has changed; all entries of the mesh's devices are in it."""
-        self._snapshot = snapshot
+        self._snapshot, self._seen_at, self._is_outdated = snapshot, self._clock(), False
         self._news.set()
+
+    def expect(self) -> None:
+        """The kernel has changed and is about to be seen: what was seen may have ended since."""
+        self._is_outdated = True
 
     def wake(self) -> None:
         """One of the sources may know something new."""
@@ -194,7 +199,8 @@ class Auditor:
         raw = [*self._overlay]
         for source in self._sources:
             raw += source(view, now)
-        findings = self._confirmation.observe(raw, now)
+        # Where many share a processor, what the device was for a moment may be all that is known for a second.
+        findings = self._confirmation.observe(raw, now, known_until=self._seen_at if self._is_outdated else now)
         if findings != self._told:
             self._told = findings
             self._send(FindingsReported(findings=findings))

@@ -33,8 +33,15 @@ class Confirmation:
     def __init__(self) -> None:
         self._since: dict[tuple[str, str, str], int] = {}
 
-    def observe(self, findings: Iterable[AuditFinding], now: int) -> tuple[AuditFinding, ...]:
+    def observe(
+        self, findings: Iterable[AuditFinding], now: int, known_until: int | None = None
+    ) -> tuple[AuditFinding, ...]:
         """Take in what is found at this instant.
+
+        Args:
+            findings: all that one look has found.
+            now: nanoseconds of a clock that never goes back.
+            known_until: what is looked at is known to have been so until then; None means that it is so now.
 
         Returns:
             what has stood for its time, without consequences of what has or has not.
@@ -42,7 +49,8 @@ class Confirmation:
         found = {each.name: each for each in tuple(findings)[:MAX_FINDINGS]}
         self._since = {name: self._since.get(name, now) for name in found}
         told = without_consequences(found.values())
-        return tuple(each for each in told if now - self._since[each.name] >= _patience(each))
+        until = now if known_until is None else known_until
+        return tuple(each for each in told if until - self._since[each.name] >= _patience(each))
 
     def deadline(self, now: int) -> int | None:
         """The next instant at which something more may have stood long enough; None while nothing waits."""

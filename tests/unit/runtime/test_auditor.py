@@ -94,6 +94,23 @@ def test_the_engine_is_told_of_changes_and_of_nothing_else(bench):
     ]
 
 
+def test_what_is_about_to_be_seen_anew_is_not_named_by_what_was_seen_before(bench):
+    """An agent that had no processor for a second has seen a device between two commands of a script only."""
+    bench.look(HELD)
+    bench.look(BROKEN)
+    bench.now += SECOND
+    bench.auditor.expect()
+    bench.auditor.look()
+    bench.look(HELD)
+    assert [FindingsReported()] == bench.sent
+
+    for _ in range(3):
+        bench.look(BROKEN, after=SECOND)
+        bench.auditor.expect()
+        bench.auditor.look()
+    assert [FaultCode.FDB_ENTRY_MISSING] == [each.code for each in bench.sent[-1].findings], "changes never end"
+
+
 def test_a_device_that_was_seen_is_missed_before_anything_is_known_to_be_good(bench):
     """It was there when this daemon started; what has never been there is nobody's loss."""
     gone = snapshot(Entries(), has_device=False)
