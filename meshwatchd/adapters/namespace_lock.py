@@ -12,13 +12,11 @@ from __future__ import annotations
 import os
 import pwd
 import socket
-import struct
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from meshwatchd.adapters.socket_options import read_peer
 from meshwatchd.model.ids import SERVICE_USER
-
-_CREDENTIALS: Final = struct.Struct("=iII")
 
 
 class Holder(NamedTuple):
@@ -85,9 +83,8 @@ def _holder(name: str) -> Holder:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as asking:
         try:
             asking.connect(f"\0{name}")
-            credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            pid, uid = read_peer(asking)
         except OSError:
             # It has ended meanwhile, or does not listen, as a daemon does.
             return Holder(name, 0, -1)
-    pid, uid, _gid = _CREDENTIALS.unpack(credentials)
     return Holder(name, pid, uid)

@@ -101,7 +101,7 @@ class Room:
         self._loop.close()
 
     async def _serve(self) -> None:
-        server = ControlServer(self.path, self.backend, read_uid=lambda _: self.uid)
+        server = ControlServer(self.path, self.backend, read_owner=lambda _: (0, self.uid))
         self._task = asyncio.current_task()
         # The server binds before it first waits, so the next turn of the loop finds it listening.
         self._loop.call_soon(lambda: self._loop.call_soon(self._listening.set))

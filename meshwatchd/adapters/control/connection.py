@@ -50,9 +50,9 @@ class Connection(asyncio.Protocol):
         uid: that user.
     """
 
-    def __init__(self, host: Host, read_uid: Callable[[socket.socket], int]) -> None:
+    def __init__(self, host: Host, read_owner: Callable[[socket.socket], tuple[int, int]]) -> None:
         self._host = host
-        self._read_uid = read_uid
+        self._read_owner = read_owner
         self._splitter = Splitter(MAX_MESSAGE_BYTES)
         self._waiting: deque[bytes] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol):
         """Asyncio's call at the start."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self.uid = self._read_uid(transport.get_extra_info("socket"))
+        _, self.uid = self._read_owner(transport.get_extra_info("socket"))
         transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
         if (refusal := self._host.admit(self)) is not None:
             self._refuse(refusal)

@@ -8,7 +8,6 @@ import os
 import pwd
 import socket
 import stat
-import struct
 from pathlib import Path
 
 from meshwatchd.model.errors import ControlError
@@ -20,8 +19,6 @@ OPERATORS = "meshwatch-operators"
 """Members may pin and drain besides, which moves traffic. They have to be in GROUP as well, to connect at all."""
 
 EXIT_UNREACHABLE = 3
-_UCRED = struct.Struct("3i")
-"""struct ucred of SO_PEERCRED: pid, uid, gid (linux/socket.h)."""
 
 
 def open_listener(path: Path) -> socket.socket:
@@ -38,13 +35,6 @@ def open_listener(path: Path) -> socket.socket:
         raise ControlError(
             EXIT_UNREACHABLE, f"cannot listen on {error.filename or path}: {error.strerror or error}"
         ) from error
-
-
-def read_peer_uid(connection: socket.socket) -> int:
-    """The user at the other end, as the kernel knows it (unix(7), SO_PEERCRED)."""
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-    _, uid, _ = _UCRED.unpack(credentials)
-    return int(uid)
 
 
 def is_operator(uid: int) -> bool:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from meshwatchd.adapters.control.connection import Connection
 from meshwatchd.adapters.control.interface import TOO_MANY_CLIENTS
-from meshwatchd.adapters.control.listen import open_listener, read_peer_uid
+from meshwatchd.adapters.control.listen import open_listener
 from meshwatchd.adapters.control.methods import ControlBackend, Methods
 from meshwatchd.adapters.control.varlink import Call, VarlinkError
+from meshwatchd.adapters.socket_options import read_peer
 
 __all__ = ["MAX_CLIENTS", "ControlBackend", "ControlServer"]
 
@@ -37,11 +38,11 @@ class ControlServer:
         path: Path,
         backend: ControlBackend,
         *,
-        read_uid: Callable[[socket.socket], int] = read_peer_uid,
+        read_owner: Callable[[socket.socket], tuple[int, int]] = read_peer,
     ) -> None:
         self._path = path
         self._methods = Methods(backend)
-        self._read_uid = read_uid
+        self._read_owner = read_owner
         self._connections: dict[Connection, None] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -56,7 +57,7 @@ class ControlServer:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                server = await loop.create_unix_server(lambda: Connection(self, self._read_uid), sock=listener)
+                server = await loop.create_unix_server(lambda: Connection(self, self._read_owner), sock=listener)
                 try:
                     # Not serve_forever(): from Python 3.12 on it waits for the clients when it is cancelled.
                     await self._look_after(inode)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from meshwatchd.adapters import bpf
+from meshwatchd.adapters.socket_options import grow_buffer
 from meshwatchd.model.errors import KernelError
 from meshwatchd.wire import hello, short_hello
 
@@ -26,8 +27,6 @@ MOST_A_SECOND: Final = 20_000
 _BUFFER_BYTES: Final = 2 * 1024 * 1024
 """A thousand hellos, as the kernel accounts them: all nodes answer the first one at once, beside a flood of others."""
 
-_SO_RCVBUFFORCE: Final = 33
-"""asm-generic/socket.h; beyond net.core.rmem_max with CAP_NET_ADMIN alone."""
 _IP_PKTINFO: Final = 8
 """linux/in.h; socket has no name for it before Python 3.14."""
 _PKTINFO: Final = struct.Struct("@i4s4s")
@@ -140,17 +139,10 @@ def _open(family: socket.AddressFamily, port: int) -> socket.socket:
     try:
         if family == socket.AF_INET6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        _make_room(opened)
+        grow_buffer(opened, socket.SO_RCVBUF, _BUFFER_BYTES)
         bpf.attach(opened, bpf.assemble(_FILTER))
         opened.bind(("", port))
     except OSError:
         opened.close()
         raise
     return opened
-
-
-def _make_room(opened: socket.socket) -> None:
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
-    except PermissionError:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from meshwatchd.adapters.netlink.message import Message, split
+from meshwatchd.adapters.socket_options import grow_buffer
 from meshwatchd.model.errors import DecodeError
 
 
@@ -24,7 +25,6 @@ GROUPS: Final = _groups(1, 3, 5, 7, 8, 9, 11, 19)
 """RTNLGRP_LINK, NEIGH (FDB as well), IPV4_IFADDR, IPV4_ROUTE, IPV4_RULE, IPV6_IFADDR, IPV6_ROUTE, IPV6_RULE of
 linux/rtnetlink.h."""
 
-SO_RCVBUFFORCE = 33
 RECEIVE_BUFFER_BYTES = 8 * 1024 * 1024
 """Holds the notifications of tens of thousands of routes; the default of 208 KiB overflows at a few hundred."""
 
@@ -57,11 +57,7 @@ class Monitor:
     def __init__(self, receive_buffer_bytes: int = RECEIVE_BUFFER_BYTES) -> None:
         kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
         self._socket = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
-        try:
-            self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, receive_buffer_bytes)
-        except OSError:
-            # In a user namespace nobody has CAP_NET_ADMIN over the machine: an overrun is likelier, and is noticed.
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        grow_buffer(self._socket, socket.SO_RCVBUF, receive_buffer_bytes)
         self._socket.bind((0, GROUPS))
         self._buffer = bytearray(DATAGRAM_BYTES)
 

@@ -20,6 +20,7 @@ from meshwatchd.adapters import bpf
 from meshwatchd.adapters.packet.address import family_of
 from meshwatchd.adapters.packet.delivery import LISTENER_OPTIONS
 from meshwatchd.adapters.packet.stamps import SO_TIMESTAMPNS
+from meshwatchd.adapters.socket_options import grow_buffer
 from meshwatchd.wire.mesh_tlv import BRIEF_MESH_BYTES, ENTERPRISE, MESH_VERSION
 from meshwatchd.wire.seal import MESH_OFFSET, MESH_VALUE_OFFSET, MIN_PACKET_BYTES
 from meshwatchd.wire.tlv import TlvType
@@ -40,8 +41,6 @@ _PATH_MTU_OPTION: Final = MappingProxyType(
 _DONT_FRAGMENT_NEVER: Final = 0
 _PROBE: Final = 3
 
-_SO_SNDBUFFORCE: Final = 32
-_SO_RCVBUFFORCE: Final = 33
 _SO_MEMINFO: Final = 55
 _MEMINFO: Final = struct.Struct("@9I")
 _MEMINFO_DROPS: Final = 8
@@ -154,12 +153,8 @@ def filtered_packets(listener: socket.socket) -> int:
 
 def _grow_buffers(opened: socket.socket) -> None:
     """Both, as far as allowed: without CAP_NET_ADMIN to net.core.rmem_max and wmem_max."""
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
-        opened.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _SEND_BUFFER_BYTES)
-    except PermissionError:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+    grow_buffer(opened, socket.SO_RCVBUF, _BUFFER_BYTES)
+    grow_buffer(opened, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
 
 
 _CHECKS: Final = (

@@ -10,7 +10,6 @@ import asyncio
 import errno
 import os
 import socket
-import struct
 from collections.abc import Collection
 from pathlib import Path
 from typing import Final
@@ -18,13 +17,11 @@ from typing import Final
 from pyroute2.netlink.diag import DiagSocket
 from pyroute2.netlink.exceptions import NetlinkError
 
+from meshwatchd.adapters.socket_options import read_peer
 from meshwatchd.model.errors import KernelError
 
 TCP_LISTEN: Final = 1 << 10
 """include/net/tcp_states.h: TCPF_LISTEN."""
-
-_CREDENTIALS: Final = struct.Struct("=iII")
-"""struct ucred of linux/socket.h: pid, uid, gid."""
 
 
 def believed(uids: Collection[int] = ()) -> frozenset[int]:
@@ -41,9 +38,7 @@ async def check_owner(
         KernelError: EPERM: it belongs to another user, or nobody listens any more; others: the kernel does not tell.
     """
     if isinstance(address, Path):
-        # Of the moment at which it began to listen: unix(7), SO_PEERCRED.
-        told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        place, owners = str(address), {_CREDENTIALS.unpack(told)[1]}
+        place, owners = str(address), {read_peer(connection)[1]}
     else:
         place = f"{address[0]}:{address[1]}"
         owners = await asyncio.to_thread(_listeners, address[1], source)

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from meshwatchd.adapters import bpf
+from meshwatchd.adapters.socket_options import grow_buffer
 from meshwatchd.adapters.tap.decode import ETHERNET_BYTES, Datagram, read_datagram
 from meshwatchd.adapters.tap.filter import SNAP_BYTES, Wanted, tap_program
 from meshwatchd.model.bisection import TapReport
@@ -34,7 +35,6 @@ _SOL_PACKET: Final = 263
 _PACKET_STATISTICS: Final = 6
 _PACKET_AUXDATA: Final = 8
 _PACKET_IGNORE_OUTGOING: Final = 23
-_SO_RCVBUFFORCE: Final = 33
 _STATISTICS: Final = struct.Struct("@II")
 _AUXDATA: Final = struct.Struct("@IIIHHHH")
 """struct tpacket_auxdata: status, length, captured length, offsets, VLAN (linux/if_packet.h)."""
@@ -100,10 +100,7 @@ def open_tap(device: str, *, is_ethernet: bool, wanted: Wanted) -> Tap:
 def _prepare(opened: socket.socket) -> None:
     opened.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
     opened.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 0)
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
-    except PermissionError:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+    grow_buffer(opened, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
 
 
 class Tap:

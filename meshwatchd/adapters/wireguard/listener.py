@@ -5,11 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import struct
-from typing import Final
 
-_CREDENTIALS: Final = struct.Struct("=iII")
-"""struct ucred of linux/socket.h: pid, uid, gid."""
+from meshwatchd.adapters.socket_options import read_peer
 
 
 def check_listener(connection: socket.socket) -> None:
@@ -17,8 +14,7 @@ def check_listener(connection: socket.socket) -> None:
 
     Raises:
         PermissionError: it is another user's.
-    Source: unix(7), SO_PEERCRED: the user of the moment at which it began to listen.
     """
-    _, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    _, uid = read_peer(connection)
     if uid not in {0, os.geteuid()}:
         raise PermissionError(errno.EPERM, f"it belongs to user {uid}, neither root nor this daemon's; remove it")

@@ -82,7 +82,7 @@ class Host:
 
 def connect(host):
     """A connection and its wire."""
-    wire, connection = Wire(), Connection(host, lambda _: 0)
+    wire, connection = Wire(), Connection(host, lambda _: (0, 0))
     connection.connection_made(wire)
     return wire, connection
 

@@ -9,7 +9,7 @@ import socket
 
 import pytest
 
-from meshwatchd.adapters.control.listen import OPERATORS, is_operator, open_listener, read_peer_uid
+from meshwatchd.adapters.control.listen import OPERATORS, is_operator, open_listener
 from meshwatchd.model.errors import ControlError
 
 
@@ -128,10 +128,3 @@ def test_a_folder_that_cannot_be_made_is_an_error_in_words(tmp_path):
     """No traceback for a typing error."""
     (tmp_path / "file").write_text("")
     assert "cannot listen on " in _refusal(tmp_path / "file/run/control.sock")
-
-
-def test_the_kernel_tells_who_is_at_the_other_end():
-    """Not the client."""
-    one, other = socket.socketpair()
-    with one, other:
-        assert os.geteuid() == read_peer_uid(one)

@@ -102,13 +102,3 @@ def test_a_message_its_taker_cannot_read_is_an_overrun():
 def test_all_groups_of_the_mirror_are_subscribed():
     """Bits of linux/rtnetlink.h: LINK, NEIGH, addresses, routes and rules of both families."""
     assert 0x1 | 0x4 | 0x10 | 0x40 | 0x80 | 0x100 | 0x400 | 1 << 18 == monitor.GROUPS
-
-
-def test_a_buffer_that_may_not_be_made_larger_is_no_reason_to_see_nothing(monkeypatch):
-    """Root of a user namespace may not."""
-    monkeypatch.setattr(monitor, "SO_RCVBUFFORCE", 4711)
-    watched = Monitor(65_536)
-    room = watched._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-    watched.close()
-
-    assert room >= 65_536
