@@ -37,6 +37,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         relays: of that path: ranks are positions, which another leader changes. Empty where rank 0 is meant, the mesh's
             own path whichever that is, and in orders of versions before this field.
         reason: in the operator's words.
+        is_chosen: CONFIRM: people chose the path to go back to as well, and traffic stays on it.
     """
 
     kind: OrderKind
@@ -46,6 +47,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     rank: int | None = None
     reason: str = ""
     relays: tuple[NodeName, ...] = ()
+    is_chosen: bool = False
 
 
 class PathPenalty(msgspec.Struct, frozen=True, kw_only=True):

@@ -131,6 +131,25 @@ def test_an_unconfirmed_failover_is_undone():
     assert before == world.rules()
 
 
+@pytest.mark.parametrize("was_chosen", [False, True])
+def test_what_an_undone_failover_comes_back_to_is_left_as_it_would_have_been(was_chosen):
+    """A standby that a fault led to is left once the fault is over; one that people chose is not."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    if was_chosen:
+        _order(world, "b2", OperatorVerb.FAILOVER, to_rank=1)
+    else:
+        world.faults.append(faults.overlay_black_hole("b1"))
+    assert world.run_until(lambda: world.are_on(1), limit_ns=2 * SECOND), world.story()
+    world.run(SECOND)
+    _order(world, "b2", OperatorVerb.FAILOVER, to_rank=3, duration_ns=5 * SECOND)
+    assert world.run_until(lambda: world.are_on(3), limit_ns=SECOND), world.story()
+    assert world.run_until(lambda: world.are_on(1), limit_ns=8 * SECOND), world.story()
+
+    world.faults.clear()
+    assert was_chosen is not world.run_until(lambda: world.are_on(0), limit_ns=MINUTE), world.story()
+    assert {was_chosen} == {node.controller.mover.is_pinned for node in world.nodes.values()}
+
+
 def test_a_confirmed_failover_stays():
     """Until the operator says otherwise."""
     world = healthy_world(seed=3, policy=IMPATIENT)

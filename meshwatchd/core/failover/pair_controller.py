@@ -64,7 +64,7 @@ class PairController:
         self.switchover = Switchover(context)
         self.negotiation = Negotiation(context, self.switchover, self.suspicion, self._decide, next_path=self.next_path)
         self._held = ""
-        self._undo: Path | None = None
+        self._undo: Move | None = None
         self._flaps: dict[int, int] = {}
         self.reviewed_at = self._disturbed_at = now
         self._undo_until = self._lingers_until = 0
@@ -126,8 +126,8 @@ class PairController:
         renumbered: dict[int, int] = {path.number: numbers[path.key] for path in before.paths if path.key in numbers}
         self.switchover.renumber(renumbered)
         self._flaps = {renumbered[old]: since for old, since in self._flaps.items() if old in renumbered}
-        undo = self._undo
-        self._undo = None if undo is None else next((path for path in watch.paths if path.key == undo.key), None)
+        if undo := self._undo:
+            self._undo = next((Move(path, undo.reason) for path in watch.paths if path.key == undo.target.key), None)
         if before.relays_print != watch.relays_print or not watch.group(watch.primary).is_proven:
             self.diagnosis.started = now
         left = self.mover.active
@@ -303,8 +303,11 @@ class PairController:
         if order.kind is OrderKind.PIN:
             self.mover.unpin()
         elif order.kind is OrderKind.CONFIRM and self.mover.is_pinned:
-            self._undo = self.context.ordered(order)
-            self._undo_until = now + UNDO_NS
+            target, self._undo_until = self.context.ordered(order), now + UNDO_NS
+            is_chosen = target is not None and (target.is_primary or order.is_chosen)
+            # People have chosen neither: the path that traffic comes back to is one that it goes home from.
+            reason = Reason.OPERATOR if is_chosen else Reason.ROLLED_BACK
+            self._undo = None if target is None else Move(target, reason)
         self.next_review = now
 
     def stalled(self, now: int) -> None:
@@ -355,18 +358,20 @@ class PairController:
             yield from self._hold(decision.reason, now)
         elif now >= self.mover.quiet_until and (decision.reason not in HOMEWARD or now >= self.mover.home_after):
             self._held = ""
-            if self.context.partner(decision.target, now) is not None:
+            if decision.reason is Reason.ROLLED_BACK:
+                yield from self.switchover.go_back(decision.target, now)
+            elif self.context.partner(decision.target, now) is not None:
                 yield from self.negotiation.propose(decision.target, decision.reason, now)
 
     def _undoing(self, now: int) -> Move | None:
         """The way back from a failover that nobody has confirmed, until it is taken or cannot be."""
-        target = self._undo
-        if target is None:
+        undo = self._undo
+        if undo is None:
             return None
-        if target is self.mover.active or not self.mover.is_pinned or now >= self._undo_until:
+        if undo.target is self.mover.active or not self.mover.is_pinned or now >= self._undo_until:
             self._undo = None
             return None
-        return Move(target, Reason.OPERATOR) if self.watch.group(target).is_good else None
+        return undo if self.watch.group(undo.target).is_good else None
 
     def _hold(self, reason: str, now: int) -> Iterator[Output]:
         """Say why nothing is done, once a confirm burst has had the time to find something to do."""

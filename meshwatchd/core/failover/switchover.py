@@ -324,14 +324,14 @@ class Switchover:
             rank=path.rank,
             reason=reason,
         )
-        undo = Intent(
-            target=context.mover.previous,
-            generation=following(context.mover.generation),
-            nonce=0,
-            began=now,
-            reason=Reason.ROLLED_BACK,
+        yield from self.go_back(context.mover.previous, now)
+
+    def go_back(self, target: Path, now: int) -> Iterator[Output]:
+        """Take a path that was left without asking the other relay, which follows by word of it."""
+        generation = following(self._context.mover.generation)
+        yield from self.begin(
+            Intent(target=target, generation=generation, nonce=0, began=now, reason=Reason.ROLLED_BACK), now
         )
-        yield from self.begin(undo, now)
 
     def _because(self, intent: Intent) -> tuple[str, ...]:
         verdict = self._context.verdicts.current

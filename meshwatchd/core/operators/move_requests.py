@@ -88,7 +88,7 @@ def _order(
     event: OperatorRequested, controller: PairController, target: Path, *, now: int, orders: Orders
 ) -> Order | None:
     """What stands from here on: a pin, or the confirmation that is waited for."""
-    remote, active = controller.watch.remote, controller.mover.active
+    remote, active, is_chosen = controller.watch.remote, controller.mover.active, controller.mover.is_pinned
     if event.verb is OperatorVerb.PIN:
         lasts_ns = USUAL_NS if event.duration_ns is None else event.duration_ns
         kind, path = OrderKind.PIN, target
@@ -99,6 +99,7 @@ def _order(
         if unconfirmed := orders.about(OrderKind.CONFIRM, remote):
             # Nobody has confirmed the path in use either: undone, traffic goes back to where it was before both.
             path = next((each for each in controller.watch.paths if each.rank == unconfirmed.rank), path)
+            is_chosen = unconfirmed.is_chosen
     else:
         return None
     return Order(
@@ -109,6 +110,7 @@ def _order(
         rank=path.rank,
         reason=event.reason,
         relays=() if path.is_primary else path.relays,
+        is_chosen=kind is OrderKind.CONFIRM and is_chosen and not path.is_primary,
     )
 
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.core.failover.persistence import Memory
+from meshwatchd.core.failover.policy import Move
 from meshwatchd.model.audit import AuditFinding
-from meshwatchd.model.events import FindingsReported, OperatorRequested, OperatorVerb, SnapshotReceived, StateRestored
+from meshwatchd.model.events import (
+    FindingsReported,
+    OperatorRequested,
+    OperatorVerb,
+    Reason,
+    SnapshotReceived,
+    StateRestored,
+)
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import OrderEnded, OrderGiven, SaveState
@@ -77,4 +85,4 @@ def test_a_failover_that_nobody_has_confirmed_is_undone_though_the_mesh_is_known
     bench.run(SECOND)
 
     assert [OrderEnded(order=order, is_expired=True)] == bench.said(OrderEnded)
-    assert bench.controller.watch.primary is bench.controller._undo
+    assert Move(bench.controller.watch.primary, Reason.OPERATOR) == bench.controller._undo
