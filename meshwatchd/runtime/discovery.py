@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import functools
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -48,7 +49,8 @@ from meshwatchd.wire.auth import MeshSecret
 LEAST_WAIT_S: Final = 0.02
 WAIT_FACTOR: Final = 4
 """Hellos come in swarms; what they change is looked at once for each swarm. In a mesh of a thousand nodes a look takes
-tens of milliseconds, and a fifth of the time is enough for it while all of them arrive."""
+tens of milliseconds, and a fifth of the time is enough for it while all of them arrive. Of the processor's time: a turn
+that had to wait for it must not keep the next word back for four times as long."""
 
 RETRY_S: Final = 5.0
 
@@ -241,7 +243,7 @@ class Discovery:
 
     def _turn(self) -> None:
         """One look at everything: tell, review, greet."""
-        began_ns = now = self._clocks.monotonic_ns()
+        began_s, now = time.thread_time(), self._clocks.monotonic_ns()
         self._note_unsaved()
         if jump_ns := self._jumps.look():
             self._take_new_epoch(jump_ns)
@@ -275,7 +277,7 @@ class Discovery:
             if heard is not None and heard.hello.view.node_ip:
                 self._hellos.greet(heard.hello.view.node_ip, asks=False)
                 self._pace.repeat(heard.hello.view.node_ip, now)
-        self._turn_s = (self._clocks.monotonic_ns() - began_ns) / SECOND
+        self._turn_s = time.thread_time() - began_s
 
     def _note_unsaved(self) -> None:
         self._keeper.is_unsaved |= self._hellos.is_unsaved

@@ -63,6 +63,25 @@ def test_members_that_only_know_their_leader_are_introduced_to_each_other(stage)
     assert {6} == {node.discovery.knowledge().nodes for node in stage.nodes.values()}
 
 
+def test_a_turn_that_waited_for_the_processor_does_not_keep_the_next_word_back(stage):
+    """Six agents on two cores: a second by the clock was milliseconds of work, which alone count."""
+    stage.start().play(15 * SECOND, stage.are_agreed)
+    node = stage.nodes["a1"]
+    look = node.eyes.look
+
+    def wait_and_look(snapshot):
+        stage.time.now += 2 * SECOND
+        return look(snapshot)
+
+    node.eyes.look = wait_and_look
+    began_ns = stage.time.now
+    node.discovery.look_again()
+    node.discovery._turn()
+
+    assert stage.time.now - began_ns >= 2 * SECOND
+    assert node.discovery._turn_s < 1
+
+
 def test_hellos_leave_from_the_pods_address_where_pods_alone_are_routed(stage):
     """By the trait, of whatever kind: the source that the route chooses would be hidden by NAT."""
     stage.start("a1", "b1", "b2")
