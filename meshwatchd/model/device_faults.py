@@ -127,7 +127,7 @@ _OVERLAY_FAULTS = (
         layer=Layer.OVERLAY,
         title="there is no route to a peer's pods",
         remedy="ip route replace PODS via GATEWAY dev flannel.1 onlink, or [repair] route",
-        depends_on=(*_NO_ENTRIES,),
+        depends_on=(*_NO_ENTRIES, FaultCode.POD_ROUTE_ESCAPED),
         confirm_ns=100 * _MS,
         about="Packets to those pods fail at once (ENETUNREACH), or follow the default route out of the cluster. Or"
         " the route leads to another peer's gateway, and they pass if that node forwards them: somebody made it, and"
@@ -137,12 +137,13 @@ _OVERLAY_FAULTS = (
         code=FaultCode.POD_ROUTE_ESCAPED,
         layer=Layer.OVERLAY,
         title="the route to a peer's pods leads past the overlay into another device",
-        remedy="remove the pod prefix from AllowedIPs or Table=auto of the WireGuard device; nobody's route is fought"
-        " over",
+        remedy="find out who made that route (wg-quick: AllowedIPs, Table=auto; a network manager; a VPN), delete it"
+        " there, and restart flannel; nobody's route is fought over",
         depends_on=(*_DEVICE_GONE,),
         confirm_ns=500 * _MS,
         about="wg-quick makes a route for each of AllowedIPs; with pod prefixes among them it competes with flannel's,"
-        " and the peer drops what comes out of WireGuard unasked.",
+        " and the peer drops what comes out of WireGuard unasked. Or somebody has put a route by the LAN in its place:"
+        " flannel never looks at its routes again.",
     ),
     Fault(
         code=FaultCode.CLUSTER_ROUTE_MISSING,
@@ -175,8 +176,8 @@ _WIREGUARD_FAULTS = (
         title="a WireGuard device has lost a peer that is a node of the mesh",
         remedy="wg syncconf DEV <(wg-quick strip DEV), or wg set DEV peer KEY allowed-ips ... endpoint ...",
         confirm_ns=2 * _SECOND,
-        about="Somebody took the peer from the device (wg set DEV peer KEY remove), and nobody else has its prefixes."
-        " Packets to it fail at once (ENOKEY), and its own are dropped without an answer.",
+        about="Somebody took the peer from the device (wg set DEV peer KEY remove), or all its AllowedIPs from it, and"
+        " nobody else has its prefixes. Packets to it fail at once (ENOKEY), and its own are dropped in silence.",
     ),
     Fault(
         code=FaultCode.WIREGUARD_NO_HANDSHAKE,
@@ -282,7 +283,7 @@ _HOST_FAULTS = (
     Fault(
         code=FaultCode.POD_ROUTE_DIVERTED,
         layer=Layer.RELAY,
-        title="a policy rule or a route leads packets to a node's pods out of the mesh, or nowhere",
+        title="a policy rule or a route leads packets to a node or to its pods out of the mesh, or nowhere",
         remedy="ip route get PODS from POD iif DEV, and ip rule: delete the rule or the route that takes these packets",
         depends_on=(
             *(*_NO_ENTRIES, FaultCode.POD_ROUTE_MISSING, FaultCode.POD_ROUTE_ESCAPED),
@@ -290,7 +291,7 @@ _HOST_FAULTS = (
         ),
         confirm_ns=5 * _SECOND,
         about="The kernel is asked with the selectors of real packets (RTM_GETROUTE), since routes of the main table"
-        " do not show what a policy rule above them does. Addresses of nodes are routed as before, and answer.",
+        " do not show what a policy rule above them does. Mostly addresses of nodes are routed as before, and answer.",
     ),
     Fault(
         code=FaultCode.CONNTRACK_FULL,

@@ -17,7 +17,7 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
         at_ns: CLOCK_MONOTONIC.
         is_forwarding: net.ipv4.ip_forward; None where it cannot be read.
         rp_filter: what is in force on each device that was asked about: the larger of conf.all and conf.DEV.
-        unforwarding: of those devices, the ones whose own forwarding is off.
+        unforwarding: of those devices, and of others asked about for that alone, the ones whose own forwarding is off.
         conntrack_count, conntrack_max: entries; both 0 without connection tracking.
         conntrack_drops: packets dropped because the table was full, since boot.
         conntrack_invalid: packets that belong to no connection, since boot.

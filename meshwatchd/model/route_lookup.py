@@ -12,6 +12,7 @@ class RouteQuestion(msgspec.Struct, frozen=True, kw_only=True):
         source, destination: IPv4 addresses.
         iif: the device it comes in by; empty for what this node sends itself.
         sport, dport: of a UDP packet; 0 for one of no protocol.
+        is_for_entry: the answer names the prefix of the route that is taken.
     """
 
     source: str
@@ -19,6 +20,7 @@ class RouteQuestion(msgspec.Struct, frozen=True, kw_only=True):
     iif: str = ""
     sport: int = 0
     dport: int = 0
+    is_for_entry: bool = False
 
 
 class RouteAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,9 +32,11 @@ class RouteAnswer(msgspec.Struct, frozen=True, kw_only=True):
         errno: why it goes nowhere, 0 where it leaves.
         rule: the policy rule that decides, as `ip rule` would say it; empty where that is one of the mesh's own, or
             the kernel does not tell.
+        prefix: of the route that is taken, where that was asked for.
     """
 
     device: str = ""
     via: str = ""
     errno: int = 0
     rule: str = ""
+    prefix: str = ""

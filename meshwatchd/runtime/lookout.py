@@ -9,7 +9,7 @@ from typing import Protocol
 from meshwatchd.adapters.host.proc import read_host
 from meshwatchd.core.audit.host import HostAudit
 from meshwatchd.core.audit.host_mesh import audit_silence, counted
-from meshwatchd.core.audit.pod_routes import PodRouteAudit
+from meshwatchd.core.audit.pod_routes import PodRouteAudit, pod_bridge
 from meshwatchd.core.audit.view import View
 from meshwatchd.core.audit.wireguard import TunnelAudit
 from meshwatchd.core.audit.wireguard_losses import look_for_losses
@@ -59,6 +59,7 @@ class Lookout:
         self._states: tuple[WireGuardState, ...] = ()
         self._devices: tuple[str, ...] = ()
         self._counted: tuple[str, ...] = ()
+        self._forwarders: tuple[str, ...] = ()
 
     def observe(self, states: tuple[WireGuardState, ...]) -> None:
         """WireGuard devices have been looked at."""
@@ -68,6 +69,8 @@ class Lookout:
     def findings(self, view: View, now: int) -> Iterator[AuditFinding]:
         """What is wrong with any; a device that is down carries nothing and is not judged."""
         self._devices, self._counted = tuple(_devices(view, self._prefix)), counted(view)
+        bridge = pod_bridge(view)
+        self._forwarders = (bridge.name,) if bridge is not None else ()
         up = {link.name for link in view.snapshot.links if link.is_up}
         running = [state for state in self._states if state.device in up]
         self._tunnels.rest(state.device for state in self._states if state.device not in up)
@@ -104,7 +107,8 @@ class Lookout:
     async def watch(self, tell: Callable[[], None]) -> None:
         """Look at the host for ever; what is found is told by the next look of the audit."""
         while True:
-            self._host.observe(self._read(self._devices, self._clock(), counted=self._counted))
+            seen = self._read(self._devices, self._clock(), forwarders=self._forwarders, counted=self._counted)
+            self._host.observe(seen)
             tell()
             await beat.rest(LOOK_S)
 

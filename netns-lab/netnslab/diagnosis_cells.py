@@ -100,6 +100,7 @@ OF_ONE_PEER = ("fdb-entry-missing", "fdb-entry-wrong", "neighbour-missing", "nei
 OF_THE_TUNNEL = (
     *("wireguard-key-mismatch", "wireguard-no-handshake", "wireguard-no-data", "wireguard-endpoint-moved"),
     *("allowed-ips-stolen", "one-way-break", "wireguard-device-missing", "wireguard-peer-missing"),
+    "wireguard-peer-missing-bare",
 )
 
 Companion = tuple[str, str, str]
@@ -129,7 +130,9 @@ COMPANIONS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         **dict.fromkeys(
             ("leader-dead", "leader-dead-cable", "duplicate-address", "mac-moved"), (("victim", "local-fault"),)
         ),
-        **dict.fromkeys((*OF_ONE_PEER, "pod-route-escaped"), (("others", "overlay-black-hole"),)),
+        **dict.fromkeys(
+            (*OF_ONE_PEER, "pod-route-escaped", "pod-route-escaped-lan"), (("others", "overlay-black-hole"),)
+        ),
         **dict.fromkeys(OF_THE_TUNNEL, (("others", "wireguard-blocked"),)),
         "probes-only": (("others", "pod-unreachable"),),
         "pod-network-broken": (("others", "pod-unreachable"),),

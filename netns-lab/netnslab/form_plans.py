@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 
+from netnslab import node_state
 from netnslab.fault_plans import VXLAN_PORT
 from netnslab.filter_plans import drop_rule, host_hook, node_filter, port_filter
 from netnslab.ownership import Step
+from netnslab.pods import BRIDGE
 from netnslab.site import WAN
-from netnslab.state_plans import STATE_PLANS, Change, Scene
+from netnslab.state_plans import STATE_PLANS, Change, Scene, pod_route
 
 AT_LEADERS = (
     *("overlay-device-missing", "overlay-device-down", "overlay-emptied", "overlay-mismatch"),
@@ -49,11 +51,24 @@ def forwarding_off_by_device(scene: Scene) -> Change:
     )
 
 
+def forwarding_off_by_bridge(scene: Scene) -> Change:
+    """The same of the bridge: the pods of this node alone send nothing, and everything else is passed on."""
+    key = f"net/ipv4/conf/{BRIDGE}/forwarding"
+    return Change(do=(scene.step("sysctl", f"{key}=0"),), undo=(scene.step("sysctl", f"{key}=1"),))
+
+
 def wireguard_firewall(scene: Scene, *, hooks: tuple[str, ...]) -> Change:
     """A firewall on the leader that knows nothing of WireGuard; standby links have ports of their own."""
     ways = {"input": "dport", "output": "sport"}
     rules = [(hook, drop_rule(f"udp {ways[hook]} {scene.lab.topology.wireguard.port}")) for hook in hooks]
     return node_filter(scene, "wireguard_firewall", {hook: host_hook(hook) for hook in hooks}, rules)
+
+
+def bare_peer(scene: Scene) -> Change:
+    """A script that writes AllowedIPs and has none to write: the peer is there, and WireGuard has no use for it."""
+    peer = next(iter(node_state.peers(scene.here, scene.tunnel).values()))
+    command = f"set {scene.tunnel} peer {peer['key']} allowed-ips"
+    return Change(do=(scene.step("wg", f"{command} ''"),), undo=(scene.step("wg", f"{command} {peer['allowed']}"),))
 
 
 def cable_pulled(scene: Scene) -> Change:
@@ -62,6 +77,26 @@ def cable_pulled(scene: Scene) -> Change:
     return Change(
         do=(Step(place=WAN, tool="ip", lines=(f"link set {port} down",)),),
         undo=(Step(place=WAN, tool="ip", lines=(f"link set {port} up",)),),
+    )
+
+
+def node_route_dead_end(scene: Scene) -> Change:
+    """A script that shuts a node out: in the place of Kilo's route, which Kilo would put back had it been deleted."""
+    remote = scene.lab.topology.remote_locations(scene.victim.name)[0]
+    prefix = f"{scene.lab.topology.members(remote.name)[-1].node_ip}/32"
+    line = scene.here.run(["ip", "route", "show", prefix], check=True).stdout.strip()
+    return Change(
+        do=(scene.step("ip", f"route replace unreachable {prefix}"),),
+        undo=(scene.step("ip", f"route del unreachable {prefix}", f"route add {line}"),),
+    )
+
+
+def pod_route_on_the_lan(scene: Scene) -> Change:
+    """Another network manager takes the route over: the peer's pods are looked for on the LAN, in flannel's place."""
+    cidr = scene.peer.pod_cidr
+    return Change(
+        do=(scene.step("ip", f"route replace {cidr} dev eth0"),),
+        undo=(scene.step("ip", f"route del {cidr} dev eth0", pod_route(scene)),),
     )
 
 
@@ -75,7 +110,11 @@ FORM_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "overlay-black-hole-member": partial(overlay_at_port, hook="ingress"),
         "relay-not-forwarding-policy": forward_policy,
         "forwarding-off-device": forwarding_off_by_device,
+        "forwarding-off-bridge": forwarding_off_by_bridge,
         "leader-dead-cable": cable_pulled,
+        "wireguard-peer-missing-bare": bare_peer,
+        "pod-route-escaped-lan": pod_route_on_the_lan,
+        "pod-route-diverted-node": node_route_dead_end,
         "wireguard-blocked-firewall": partial(wireguard_firewall, hooks=("input", "output")),
         "one-way-break-input": partial(wireguard_firewall, hooks=("input",)),
         "one-way-break-output": partial(wireguard_firewall, hooks=("output",)),

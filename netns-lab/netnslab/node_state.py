@@ -12,7 +12,10 @@ from typing import Any, cast
 
 from netnslab.inhabitant import Inhabitant
 
-SYSCTLS = ("net/ipv4/ip_forward", "net/ipv4/conf/*/rp_filter", "net/netfilter/nf_conntrack_tcp_loose")
+SYSCTLS = (
+    *("net/ipv4/ip_forward", "net/ipv4/conf/*/forwarding", "net/ipv4/conf/*/rp_filter"),
+    "net/netfilter/nf_conntrack_tcp_loose",
+)
 
 DAEMON_PROTOCOL = "117"
 """Routes of meshwatchd's own come and go with it."""

@@ -206,7 +206,7 @@ def pod_route_missing(scene: Scene) -> Change:
     """The way to the peer's pods is gone; packets follow the default route and are lost."""
     return Change(
         do=(scene.step("ip", f"route del {scene.peer.pod_cidr} dev {scene.flannel.relay_device}"),),
-        undo=(scene.step("ip", _pod_route(scene)),),
+        undo=(scene.step("ip", pod_route(scene)),),
     )
 
 
@@ -216,7 +216,7 @@ def pod_route_escaped(scene: Scene) -> Change:
     lines = (f"route del {cidr} dev {scene.flannel.relay_device}", f"route add {cidr} dev {scene.tunnel}")
     return Change(
         do=(scene.step("ip", *lines),),
-        undo=(scene.step("ip", f"route del {cidr} dev {scene.tunnel}", _pod_route(scene)),),
+        undo=(scene.step("ip", f"route del {cidr} dev {scene.tunnel}", pod_route(scene)),),
     )
 
 
@@ -458,7 +458,7 @@ def _neighbour(scene: Scene) -> str:
     return f"neighbour replace {scene.flannel.neighbour(scene.peer)} dev {scene.flannel.relay_device} nud permanent"
 
 
-def _pod_route(scene: Scene) -> str:
+def pod_route(scene: Scene) -> str:
     """Put back, also where a daemon has done so meanwhile."""
     return scene.flannel.route_line(scene.peer).replace("route add", "route replace")
 

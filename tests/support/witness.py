@@ -66,6 +66,14 @@ def pods_alone_are_cut(lab: Lab, victim: str, peer: str) -> None:
     assert pings(lab.node(victim), address)
 
 
+def the_node_alone_is_cut(lab: Lab, victim: str, peer: str) -> None:
+    """The kernel refuses packets to the node itself; its pods are reached, and so is everybody else."""
+    cut = lab.topology.members(lab.topology.remote_locations(victim)[0].name)[-1]
+    assert lab.node(victim).run(["ip", "route", "get", cut.node_ip]).returncode
+    assert reaches(lab, victim, cut.name)
+    assert reaches(lab, peer, cut.name)
+
+
 def pods_of_the_victim_are_cut(lab: Lab, victim: str, peer: str) -> None:
     """The victim's pod is answered by no pod, and the victim is by the peer."""
     assert is_cut(lab, victim, peer)
@@ -401,6 +409,7 @@ WITNESSES: Mapping[str, Witness] = {
     "overlay-mismatch-vni": victim_is_cut,
     "pod-route-missing": pair_is_cut,
     "pod-route-escaped": pair_is_cut,
+    "pod-route-escaped-lan": pair_is_cut,
     **dict.fromkeys(NATIVE_PLANS, pair_is_cut),
     **{kind: victim_is_cut for kind in NATIVE_PLANS if kind.startswith(("cluster-route", "overlay-device"))},
     "mtu-poisoned": a_smaller_path_is_believed,
@@ -447,7 +456,10 @@ WITNESSES: Mapping[str, Witness] = {
     "relay-not-forwarding-policy": nothing_is_relayed,
     "forwarding-off-leader": nothing_is_relayed,
     "forwarding-off-device": nothing_is_relayed,
+    "pod-route-diverted-node": the_node_alone_is_cut,
+    "forwarding-off-bridge": pods_of_the_victim_are_cut,
     "leader-dead-cable": victim_is_cut,
+    "wireguard-peer-missing-bare": nothing_leaves_the_location,
     "offload-fault": bulk_is_lost,
     "overlay-black-hole": only_others_are_heard,
     "probes-only": only_probes_pass,

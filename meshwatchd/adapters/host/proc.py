@@ -13,12 +13,20 @@ from meshwatchd.model.host import HostState
 PROC = Path("/proc")
 
 
-def read_host(devices: Iterable[str], at_ns: int, *, counted: Iterable[str] = (), proc: Path = PROC) -> HostState:
+def read_host(
+    devices: Iterable[str],
+    at_ns: int,
+    *,
+    forwarders: Iterable[str] = (),
+    counted: Iterable[str] = (),
+    proc: Path = PROC,
+) -> HostState:
     """Look once at the host and at these devices, of which those that do not exist are left out.
 
     Args:
         devices: whose settings are wanted.
         at_ns: CLOCK_MONOTONIC.
+        forwarders: beside these, whose forwarding is wanted.
         counted: whose packets are wanted.
         proc: for tests.
 
@@ -34,7 +42,9 @@ def read_host(devices: Iterable[str], at_ns: int, *, counted: Iterable[str] = ()
         at_ns=at_ns,
         is_forwarding=_flag(ipv4 / "ip_forward"),
         rp_filter=_rp_filter(ipv4 / "conf", named),
-        unforwarding=tuple(name for name in named if _flag(ipv4 / "conf" / name / "forwarding") is False),
+        unforwarding=tuple(
+            name for name in (*named, *forwarders) if _flag(ipv4 / "conf" / name / "forwarding") is False
+        ),
         conntrack_count=_number(proc / "sys/net/netfilter/nf_conntrack_count") or 0,
         conntrack_max=_number(proc / "sys/net/netfilter/nf_conntrack_max") or 0,
         # Two flows that clash when they are entered count as both; that is no want of room.

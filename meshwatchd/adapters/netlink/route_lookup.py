@@ -2,7 +2,8 @@
 
     `route_socket` asks for    RTA_DST, RTA_SRC, RTA_IIF     RTM_F_LOOKUP_TABLE
     with ports                 RTA_IP_PROTO, RTA_SPORT, RTA_DPORT
-    the answer                 RTA_OIF, RTA_GATEWAY, RTA_TABLE, or an errno
+    for its entry              RTM_F_FIB_MATCH
+    the answer                 RTA_OIF, RTA_GATEWAY, RTA_TABLE, or an errno; of an entry RTA_DST and its length
 
 An answer names its table and no rule, and an error neither; so the mirrored rules are gone through as the kernel does.
 
@@ -27,7 +28,8 @@ from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
 
 RTM_F_LOOKUP_TABLE: Final = 0x1000
-_RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_GATEWAY, _RTA_TABLE = 2, 3, 4, 5, 15
+RTM_F_FIB_MATCH: Final = 0x2000
+_RTA_DST, _RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_GATEWAY, _RTA_TABLE = 1, 2, 3, 4, 5, 15
 _RTA_IP_PROTO, _RTA_SPORT, _RTA_DPORT = 27, 28, 29
 _PORT: Final = struct.Struct("!H")
 _U32: Final = struct.Struct("=I")
@@ -101,7 +103,8 @@ class RouteLookup:
         table = fibrule.number_or(answer.attributes.get(_RTA_TABLE))
         gateway = answer.attributes.get(_RTA_GATEWAY)
         via = socket.inet_ntoa(gateway) if gateway is not None else ""
-        return RouteAnswer(device=device, via=via, rule=self._decides(question, table) if table else "")
+        rule = self._decides(question, table) if table else ""
+        return RouteAnswer(device=device, via=via, rule=rule, prefix=_prefix(answer) if question.is_for_entry else "")
 
     def _decides(self, question: RouteQuestion, table: int) -> str:
         """The rule that leads to a table, or for table 0 the first that leads anywhere; empty for those all have."""
@@ -125,8 +128,13 @@ class RouteLookup:
         return False
 
 
+def _prefix(answer: Answer) -> str:
+    return f"{socket.inet_ntoa(answer.attributes.get(_RTA_DST, bytes(4)))}/{answer.dst_len}"
+
+
 def _request(question: RouteQuestion, index: int) -> bytes:
-    body = request_for(socket.inet_aton(question.destination), src_len=32, flags=RTM_F_LOOKUP_TABLE)
+    flags = RTM_F_LOOKUP_TABLE | (RTM_F_FIB_MATCH if question.is_for_entry else 0)
+    body = request_for(socket.inet_aton(question.destination), src_len=32, flags=flags)
     body += encode_attribute(_RTA_SRC, socket.inet_aton(question.source))
     if question.dport:
         body += encode_attribute(_RTA_IP_PROTO, bytes((socket.IPPROTO_UDP,)))

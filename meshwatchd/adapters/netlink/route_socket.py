@@ -44,10 +44,12 @@ class Answer(NamedTuple):
     Attributes:
         errno: 0, or why there is none.
         attributes: RTA_* of the route, by number.
+        dst_len: of the route's prefix, where the request asked for its entry (RTM_F_FIB_MATCH).
     """
 
     errno: int
     attributes: Mapping[int, bytes]
+    dst_len: int = 0
 
 
 class RouteSocket:
@@ -77,7 +79,7 @@ class RouteSocket:
             if message.sequence != self._sequence:
                 continue
             if message.kind == RTM_NEWROUTE:
-                return Answer(0, attributes(message.body, ROUTE.size))
+                return Answer(0, attributes(message.body, ROUTE.size), ROUTE.unpack_from(message.body)[1])
             if message.kind == NLMSG_ERROR:
                 return Answer(-error_of(message.body), {})
         return None

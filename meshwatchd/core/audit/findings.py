@@ -46,7 +46,7 @@ _EXPLAINABLE = frozenset(
 _OF_SIZE = frozenset((FaultCode.MTU_MISCONFIGURED, FaultCode.MTU_BLACK_HOLE, FaultCode.FRAGMENTS_DROPPED))
 _PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE, FaultCode.POD_NETWORK_BROKEN))
 _OF_A_PREFIX = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.BGP_ROUTE_ESCAPED))
-POD_CAUSES = _OF_A_PREFIX | {FaultCode.POD_ROUTE_DIVERTED}
+POD_CAUSES = _OF_A_PREFIX | {FaultCode.POD_ROUTE_DIVERTED, FaultCode.POD_ROUTE_ESCAPED}
 """What loses the packets of one node's pods and no others."""
 
 

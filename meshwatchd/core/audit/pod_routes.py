@@ -1,16 +1,20 @@
-"""Whether packets between pods are routed into the mesh: asked of the kernel with the selectors of real packets.
+"""Whether packets to pods and to nodes are routed into the mesh: asked of the kernel, with selectors of real packets.
 
 Routes of the main table say what the mesh's agent wants; a policy rule above them, or a route that leads nowhere,
-decides otherwise for some packets, while the nodes' own addresses, which probes ask, are routed as before:
+decides otherwise for some packets, while those of probes are routed as before:
 
     sent here      from this node's address among its pods, to an address among another's
     from a pod     the same, coming in by the bridge of this node's pods
     relayed        on a leader: from a member's pods out of the overlay, and from other locations out of the tunnel
     to own pods    from this node's address among its pods to another one there, by the bridge that once led there
+    to nodes       of other locations (core.audit.node_routes)
+
+Of what leaves by a device that is not the mesh's the kernel is asked for the route as well. One for the very pods is
+somebody's, who has put it in the place of the mesh's or before it: `pod-route-escaped`, and it is left alone.
 
 Only the kernel knows what comes of rules and tables together, so it is asked. All questions are asked when a rule or a
 route has changed and every REST_NS besides, ROUND of them every PAUSE_NS at most: whatever storm of changes there is, a
-node asks 1 920 times a minute at most, and a leader of six nodes at rest 34 times.
+node asks 1 920 times a minute at most, and a leader of six nodes at rest 46 times.
 """
 
 from __future__ import annotations
@@ -22,10 +26,13 @@ from ipaddress import IPv4Network, ip_address, ip_network
 from itertools import cycle, islice
 from types import MappingProxyType
 
+import msgspec
+
 from meshwatchd.core.audit.daemon_routes import escape_finding, escape_questions, is_rerouted
 from meshwatchd.core.audit.expected_entries import GoodState, is_understood
 from meshwatchd.core.audit.gateway_routes import gateway_finding, gateway_questions, is_gateway_mesh
 from meshwatchd.core.audit.native_route import is_native
+from meshwatchd.core.audit.node_routes import node_questions
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
 from meshwatchd.model.faults import FaultCode
@@ -60,15 +67,25 @@ class PodQuestion:
     """A question, and what it is about.
 
     Attributes:
-        peer: whose pods the packet is for.
+        peer: the node whom, or whose pods, the packet is for.
         devices: it may leave by.
         prefix: that a routing daemon routes to the peer, where the question is about that.
+        is_former: the mesh routed these pods while all was well, and does not now: somebody else's route for them is
+            the one thing that tells a loss from a peer that was taken out of the mesh.
+        is_of_node: the packet is for the node itself.
     """
 
     peer: Node
     question: RouteQuestion
     devices: frozenset[str]
     prefix: str = ""
+    is_former: bool = False
+    is_of_node: bool = False
+
+    @property
+    def subject(self) -> str:
+        """The prefix that the question is about."""
+        return self.prefix or (f"{self.peer.node_ip}/32" if self.is_of_node else self.peer.pod_cidr)
 
 
 class PodRouteAudit:
@@ -139,11 +156,18 @@ class PodRouteAudit:
         start = self._next % len(self._questions)
         self._next, self._left = start + count, self._left - count
         for each in islice(cycle(self._questions), start, start + count):
-            answer = self._ask(each.question)
+            wrong = self._judge(each, self._ask(each.question))
             self._wrong.pop(each.question, None)
-            is_astray = bool(answer.device) and answer.device not in each.devices
-            if _goes_nowhere(each.question, answer) or (is_astray and not self._is_rerouted(each, answer)):
-                self._wrong[each.question] = answer
+            if wrong is not None:
+                self._wrong[each.question] = wrong
+
+    def _judge(self, asked: PodQuestion, answer: RouteAnswer) -> RouteAnswer | None:
+        """The answer, with the route that was taken, where it is wrong; else None."""
+        if not answer.device or answer.device in asked.devices:
+            return answer if _goes_nowhere(asked.question, answer) and not asked.is_former else None
+        entry = self._ask(msgspec.structs.replace(asked.question, is_for_entry=True)).prefix
+        is_wrong = entry == asked.subject if asked.is_former else not self._is_rerouted(asked, answer)
+        return msgspec.structs.replace(answer, prefix=entry) if is_wrong else None
 
     def _is_rerouted(self, asked: PodQuestion, answer: RouteAnswer) -> bool:
         return bool(asked.prefix) and self._seen is not None and is_rerouted(answer, self._seen[1])
@@ -154,7 +178,7 @@ class PodRouteAudit:
             return
         told: set[str] = set()
         for each in self._questions:
-            answer, prefix = self._wrong.get(each.question), each.prefix or each.peer.pod_cidr
+            answer, prefix = self._wrong.get(each.question), each.subject
             if answer is not None and prefix not in told and len(told) < MAX_FOUND:
                 told.add(prefix)
                 finding = _escape(view, each, answer) if each.prefix else _finding(view, each, answer)
@@ -189,6 +213,9 @@ def questions(view: View, standby_prefix: str, *, is_forwarding: bool) -> Iterat
     devices = _devices(view, holder, standby_prefix)
     peers = [each for each in _routed(view, devices) if each.name != view.node]
     bridge = _bridge(view, local)
+    for peer in _formerly_routed(view, peers):
+        sent = RouteQuestion(source=local.overlay_ip, destination=_address(peer))
+        yield PodQuestion(peer=peer, devices=devices, question=sent, is_former=True)
     for peer in peers:
         destination = _address(peer)
         sent = RouteQuestion(source=local.overlay_ip, destination=destination)
@@ -198,6 +225,8 @@ def questions(view: View, standby_prefix: str, *, is_forwarding: bool) -> Iterat
             yield PodQuestion(peer=peer, devices=devices, question=of_pod)
     if is_forwarding:
         yield from _relayed(view, local, peers, devices)
+    for peer, to_node in node_questions(view, local, devices, is_forwarding=is_forwarding):
+        yield PodQuestion(peer=peer, devices=devices, question=to_node, is_of_node=True)
 
 
 def _relayed(view: View, local: Node, peers: list[Node], devices: frozenset[str]) -> Iterator[PodQuestion]:
@@ -253,8 +282,23 @@ def _routed(view: View, devices: frozenset[str]) -> Iterator[Node]:
             yield node
 
 
-def _bridge(view: View, local: Node) -> Link | None:
+def _formerly_routed(view: View, routed: list[Node]) -> Iterator[Node]:
+    """The nodes whose pods the overlay device had a route to while all was well, and that no route names now."""
+    has_known = view.good is not None and view.good.device == view.mesh.overlay_device
+    former = (
+        {each.dst for each in view.good.entries.routes} if has_known and view.good is not None else frozenset[str]()
+    )
+    named = {each.name for each in routed}
+    yield from (node for node in view.mesh.node if node.pod_cidr in former and node.name not in (view.node, *named))
+
+
+def pod_bridge(view: View) -> Link | None:
     """The device of this node's pods, where they are on a network of its own (cni0)."""
+    local = _local(view)
+    return None if local is None else _bridge(view, local)
+
+
+def _bridge(view: View, local: Node) -> Link | None:
     for link in view.snapshot.links:
         for address, length in zip(link.addresses, link.prefix_lengths, strict=False):
             if link.is_up and str(IPv4Network(f"{address}/{length}", strict=False)) == local.pod_cidr:
@@ -277,28 +321,34 @@ def _address(node: Node) -> str:
 
 
 def _finding(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFinding:
-    peer, snapshot, mesh = asked.peer, view.snapshot, view.mesh
-    routes = (each for each in snapshot.device_routes if each.dst == peer.pod_cidr and each.table == MAIN_TABLE)
+    peer, prefix, snapshot, mesh = asked.peer, asked.subject, view.snapshot, view.mesh
+    routes = (each for each in snapshot.device_routes if each.dst == prefix and each.table == MAIN_TABLE)
     wanted = next((each.dev for each in routes if each.dev in asked.devices), "")
-    as_routed = f"the mesh routes {peer.pod_cidr} of {peer.name} into {wanted}"
+    as_routed = f"the mesh routes {prefix} of {peer.name} into {wanted}"
     if peer.name == view.node:
         (wanted,) = asked.devices
         as_routed = f"this node's own pods in {peer.pod_cidr} are behind {wanted}: look at its state and its address"
+    elif not wanted and asked.is_of_node:
+        as_routed = f"the mesh has no route to {peer.node_ip} of {peer.name} any more"
     elif not wanted and is_native(mesh):
         as_routed = f"a peer of {mesh.wireguard_device} may carry {peer.pod_cidr} of {peer.name}"
     elif not wanted:
         as_routed = f"there is a route to {peer.node_ip} of {peer.name}, and none to its pods in {peer.pod_cidr}"
+    is_anothers = answer.prefix == prefix and not wanted and not asked.is_of_node
+    if is_anothers:
+        by = f" by {answer.via}" if answer.via else ""
+        as_routed = f"the main table has a route of {prefix}{by} into {answer.device}, and none of the mesh's"
     return AuditFinding(
-        code=FaultCode.POD_ROUTE_DIVERTED,
+        code=FaultCode.POD_ROUTE_ESCAPED if is_anothers else FaultCode.POD_ROUTE_DIVERTED,
         # A fault of the device itself explains this one where it is the same device.
         device=wanted or mesh.overlay_device,
-        subject=peer.pod_cidr,
+        subject=prefix,
         peer=peer.name,
         culprit=view.node,
         because=(
             _say(asked.question, answer),
             *((f"ip rule {answer.rule} decides",) if answer.rule else ()),
-            *(f"the main table has {each.kind} {each.dst}" for each in snapshot.dead_ends if each.dst == peer.pod_cidr),
+            *(f"the main table has {each.kind} {each.dst}" for each in snapshot.dead_ends if each.dst == prefix),
             as_routed,
         ),
     )

@@ -3,6 +3,7 @@
     wg-quick down wg0            -> wireguard-device-missing    (flannel.1, bound to wg0, is gone with it)
     ip link set wg0 down         -> wireguard-device-missing
     wg set wg0 peer KEY remove   -> wireguard-peer-missing
+    wg set wg0 peer KEY allowed-ips ""   the same: WireGuard sends nothing to it, and takes nothing from it
 
 Both show only against what was there while all was well. A peer whose prefixes another one has is no loss: its key was
 exchanged, or its prefixes were taken (core.audit.wireguard). Neither is one whose node has left the mesh.
@@ -16,6 +17,7 @@ from types import MappingProxyType
 from meshwatchd.core.audit.allowed_prefixes import is_peer_of
 from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.core.audit.native_peers import Known, advice
+from meshwatchd.core.audit.native_route import is_native
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import FaultCode
@@ -90,7 +92,9 @@ def _is_gone(snapshot: Snapshot, good: GoodState) -> bool:
 
 def _lost_peers(known: Known, was: WireGuardState) -> Iterator[AuditFinding]:
     state, node = known.state, known.node
-    present = {peer.public_key for peer in state.peers}
+    # Where pods are routed straight into the tunnel each prefix is looked for (core.audit.native_peers).
+    present = {peer.public_key for peer in state.peers if peer.allowed_ips or is_native(known.mesh)}
+    bare = {peer.public_key for peer in state.peers} - present
     taken = {prefix for peer in state.peers for prefix in peer.allowed_ips}
     for peer in was.peers:
         if peer.public_key in present or taken & set(peer.allowed_ips):
@@ -104,7 +108,9 @@ def _lost_peers(known: Known, was: WireGuardState) -> Iterator[AuditFinding]:
                 peer=lost.name,
                 culprit=node,
                 because=(
-                    f"{state.device} has no peer {peer.public_key}, which was {lost.name} while all was well",
+                    f"peer {peer.public_key} of {state.device}, which is {lost.name}, has lost all its AllowedIPs"
+                    if peer.public_key in bare
+                    else f"{state.device} has no peer {peer.public_key}, which was {lost.name} while all was well",
                     f"no other peer has its prefixes: {', '.join(peer.allowed_ips[:MAX_TOLD])}",
                     *advice(known, peer.public_key, lost),
                 ),

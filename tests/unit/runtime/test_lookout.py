@@ -41,7 +41,7 @@ class Routing:
         return RouteAnswer(device=self.device)
 
 
-def _lookout(read=lambda devices, at_ns, counted: HostState(at_ns=at_ns), routing=None):
+def _lookout(read=lambda devices, at_ns, forwarders, counted: HostState(at_ns=at_ns), routing=None):
     return Lookout("b1", "mw", lambda: SECOND, read=read, routing=routing or Routing())
 
 
@@ -73,11 +73,11 @@ def test_a_device_that_comes_up_gets_its_time():
 
 def test_the_host_is_asked_about_devices_of_the_mesh_that_are_up():
     """And somebody is told whenever it was."""
-    asked: list[tuple[str, ...]] = []
+    asked: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
 
-    def read(devices, at_ns, counted):
+    def read(devices, at_ns, forwarders, counted):
         assert () == counted, "no host mesh is below"
-        asked.append(tuple(devices))
+        asked.append((tuple(devices), tuple(forwarders)))
         return HostState(at_ns=at_ns, is_forwarding=False)
 
     lookout, told = _lookout(read), []
@@ -96,9 +96,21 @@ def test_the_host_is_asked_about_devices_of_the_mesh_that_are_up():
 
     asyncio.run(scenario())
 
-    assert [("kilo0", "flannel.1", "mw0")] == asked
+    assert [(("kilo0", "flannel.1", "mw0"), ())] == asked
     assert [True] == told
     assert [FaultCode.FORWARDING_OFF] == [each.code for each in lookout.findings(view, SECOND)]
+
+
+def test_of_the_pods_bridge_forwarding_alone_is_asked():
+    """A strict filter there concerns nobody, and another bridge is none of the mesh's."""
+    bridges = tuple(
+        Link(name=name, index=at, kind="bridge", is_up=True, mtu_bytes=1450, addresses=(own,), prefix_lengths=(24,))
+        for at, name, own in ((3, "br0", "10.9.0.1"), (4, "cni0", "10.244.4.1"))
+    )
+    seen, lookout = snapshot_of("b1"), _lookout()
+    list(lookout.findings(_view(msgspec.structs.replace(seen, links=(*seen.links, *bridges))), SECOND))
+
+    assert (("kilo0", "flannel.1"), ("cni0",)) == (lookout._devices, lookout._forwarders)
 
 
 def test_the_kernel_is_asked_where_it_routes_pods():
@@ -109,7 +121,8 @@ def test_the_kernel_is_asked_where_it_routes_pods():
 
     found = [each.code for each in _lookout(routing=routing).findings(view, SECOND)]
 
-    assert [("10.244.4.0", "10.244.2.0", "")] == [(q.source, q.destination, q.iif) for q in routing.asked]
+    asked = [(each.source, each.destination, each.iif, each.is_for_entry) for each in routing.asked]
+    assert [("10.244.4.0", "10.244.2.0", "", is_for_entry) for is_for_entry in (False, True)] == asked
     assert [FaultCode.POD_ROUTE_DIVERTED] == found
 
 

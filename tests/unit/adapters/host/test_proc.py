@@ -46,6 +46,12 @@ def test_sysctls_and_counters_are_read(proc):
     ) == read_host(("kilo0", "flannel.1", "mw9"), 5, proc=proc)
 
 
+def test_of_a_forwarder_forwarding_alone_is_read(proc):
+    """As of the bridge of this node's pods."""
+    seen = read_host(("kilo0",), 5, forwarders=("flannel.1", "cni9"), proc=proc)
+    assert (("flannel.1",), {"kilo0": 1}) == (seen.unforwarding, seen.rp_filter)
+
+
 def test_flows_that_clash_are_no_packets_dropped_for_want_of_room(proc):
     """The kernel counts those as both; two questions for a name that leave at once are enough."""
     text = "entries  found invalid drop early_drop insert_failed\n0c  00 0a 07 99 05\n0c  00 05 02 99 01\n"

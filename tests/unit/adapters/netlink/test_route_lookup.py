@@ -79,6 +79,16 @@ def test_the_kernel_is_asked():
     assert RouteAnswer() == strange
 
 
+def test_the_route_that_is_taken_is_asked_for_by_its_prefix():
+    """All of 127.0.0.0/8 is this machine's, by one entry of the table local."""
+    lookup = RouteLookup(Tables())
+    try:
+        found = lookup.ask(RouteQuestion(source="127.0.0.1", destination="127.0.0.2", is_for_entry=True))
+    finally:
+        lookup.close()
+    assert ("lo", "127.0.0.0/8") == (found.device, found.prefix)
+
+
 @pytest.mark.parametrize(("gateway", "via"), [({}, ""), ({5: bytes((10, 8, 0, 3))}, "10.8.0.3")])
 def test_an_answer_has_the_router_that_packets_go_to(gateway, via):
     """RTA_GATEWAY beside RTA_OIF and RTA_TABLE; none where the destination is on the link."""

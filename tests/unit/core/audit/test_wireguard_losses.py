@@ -49,16 +49,26 @@ def test_a_device_that_is_gone_is_named_at_a_node_that_needs_it():
         ((PEER, STRANGER), False),
         ((STRANGER,), True),
         ((), True),
+        ((STRANGER, msgspec.structs.replace(PEER, allowed_ips=())), True),
         ((STRANGER, msgspec.structs.replace(PEER, public_key="NEW")), False),
         ((msgspec.structs.replace(STRANGER, allowed_ips=PEER.allowed_ips),), False),
     ],
-    ids=["all there", "removed", "emptied", "key exchanged", "prefixes taken"],
+    ids=["all there", "removed", "emptied", "bare", "key exchanged", "prefixes taken"],
 )
 def test_a_peer_that_was_taken_is_named_with_its_node(peers, is_lost):
     """Not one that is no node of the mesh, and not one whose prefixes another peer has."""
     expected = [(FaultCode.WIREGUARD_PEER_MISSING, "KEY-A", "a1", "b1")] if is_lost else []
 
     assert expected == _found(snapshot_of("b1"), _with(*peers))
+
+
+def test_a_peer_that_is_there_without_prefixes_is_told_apart_from_one_that_is_gone():
+    """`wg show` lists it, and the sentence says what is missing of it."""
+    bare = _with(msgspec.structs.replace(PEER, allowed_ips=()))
+    (found,) = look_for_losses(snapshot_of("b1"), [bare], mesh=MESH, node="b1", good=GOOD)
+
+    assert "peer KEY-A of kilo0, which is a1, has lost all its AllowedIPs" == found.because[0]
+    assert found.because[1].startswith("no other peer has its prefixes: ")
 
 
 def test_a_peer_whose_pods_alone_are_allowed_is_known_by_them():

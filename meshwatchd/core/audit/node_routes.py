@@ -1,0 +1,46 @@
+"""Which of the kernel's routes to nodes are asked for: those to other locations, which the mesh's agent has written.
+
+    10.1.0.12 dev kilo0         a leader, for itself and for its members (Kilo: one route for each node)
+    10.1.0.12 dev flannel.1     a member, by way of its leader
+
+An agent that looks at deletions alone does not see that `ip route replace unreachable 10.1.0.12/32`, or a policy rule,
+has taken the place of such a route, or is asked before it. A node that the agent has dropped is in no route, and is not
+asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import cycle
+
+from meshwatchd.core.audit.expected_entries import is_understood
+from meshwatchd.core.audit.view import View
+from meshwatchd.model.audit import MAIN_TABLE
+from meshwatchd.model.route_lookup import RouteQuestion
+from meshwatchd.model.topology import Node
+
+
+def node_questions(
+    view: View, local: Node, devices: frozenset[str], *, is_forwarding: bool
+) -> Iterator[tuple[Node, RouteQuestion]]:
+    """Each node of another location once from this node's own address, and on a leader once from a member's.
+
+    Args:
+        view: routes and dead ends; the mesh.
+        local: this node.
+        devices: of the mesh.
+        is_forwarding: without which a leader routes nothing that comes in.
+    """
+    overlay, tunnel = view.snapshot.link(view.mesh.overlay_device), view.snapshot.link(view.mesh.wireguard_device)
+    if not any(local.node_ip in link.addresses for link in view.snapshot.links):
+        return  # the kernel takes no question from an address that is not its own
+    leads = tunnel is not None and tunnel.is_up
+    named = {each.dst for each in view.snapshot.device_routes if each.table == MAIN_TABLE and each.dev in devices}
+    named |= {each.dst for each in view.snapshot.dead_ends}
+    others = [each for each in view.mesh.node if each.location != local.location and f"{each.node_ip}/32" in named]
+    for other in others:
+        yield other, RouteQuestion(source=local.node_ip, destination=other.node_ip)
+    members = [each for each in view.mesh.node if each.location == local.location and each.name != local.name]
+    if leads and members and is_forwarding and overlay is not None and is_understood(overlay, overlay.name):
+        for other, member in zip(others, cycle(members), strict=False):
+            yield other, RouteQuestion(source=member.node_ip, destination=other.node_ip, iif=overlay.name)

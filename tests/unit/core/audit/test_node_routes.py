@@ -1,0 +1,98 @@
+"""Where the kernel routes packets to nodes of other locations, whatever the mesh's agent has written."""
+
+from __future__ import annotations
+
+from errno import EHOSTUNREACH
+
+import msgspec
+import pytest
+
+from meshwatchd.core.audit.node_routes import node_questions
+from meshwatchd.core.audit.pod_routes import PodRouteAudit
+from meshwatchd.core.audit.view import View
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.route_lookup import RouteAnswer
+from meshwatchd.model.settings import SECOND
+from meshwatchd.model.snapshot import DeviceRoute
+from tests.support.lab_mesh import declared_mesh, snapshot_of
+
+MESH = declared_mesh()
+CLOUD = ("10.2.0.11", "10.2.0.12", "10.2.0.13")
+B2 = "10.2.0.12"
+RULE = "100: from all to 10.2.0.0/24 lookup 900"
+
+
+def _view(node="a1", *, routed=CLOUD, dead=()):
+    device = "kilo0" if node == "a1" else "flannel.1"
+    routes = tuple(DeviceRoute(dst=f"{each}/32", dev=device, table=254, protocol=4) for each in routed)
+    ends = tuple(DeviceRoute(dst=f"{each}/32", dev="", table=254, protocol=3, kind="unreachable") for each in dead)
+    seen = msgspec.structs.replace(snapshot_of(node), device_routes=routes, dead_ends=ends)
+    return View(snapshot=seen, mesh=MESH, node=node, hellos={}, good=None)
+
+
+def _asked(view, *, is_forwarding=True):
+    local = next(each for each in MESH.node if each.name == view.node)
+    devices = frozenset(("kilo0", "flannel.1"))
+    found = node_questions(view, local, devices, is_forwarding=is_forwarding)
+    return [(question.source, question.destination, question.iif) for _, question in found]
+
+
+def _found(view, **answers):
+    wrong = {key.replace("_", "."): answer for key, answer in answers.items()}
+
+    def ask(question):
+        return wrong.get(question.destination, RouteAnswer(device="kilo0" if view.node == "a1" else "flannel.1"))
+
+    audit = PodRouteAudit("mw", ask)
+    return [each for each in audit.look(view, 1, SECOND, is_forwarding=True) if each.subject.endswith("/32")]
+
+
+def test_a_member_asks_for_itself_and_a_leader_for_its_members_as_well():
+    """Nodes of the own location are on the LAN, and no business of the mesh's routes."""
+    assert [("192.168.100.13", each, "") for each in CLOUD] == _asked(_view("a3"))
+    own = [("192.168.100.11", each, "") for each in CLOUD]
+    relayed = [
+        (member, each, "flannel.1")
+        for member, each in zip(("192.168.100.12", "192.168.100.13", "192.168.100.12"), CLOUD, strict=True)
+    ]
+    assert [*own, *relayed] == _asked(_view("a1"))
+    assert own == _asked(_view("a1"), is_forwarding=False)
+
+
+def test_a_node_that_the_agent_has_dropped_is_not_asked_for():
+    """Its packets follow the default route, and rightly so."""
+    assert B2 not in {destination for _, destination, _ in _asked(_view("a1", routed=CLOUD[:1]))}
+
+
+@pytest.mark.parametrize("node", ["a1", "a3"])
+def test_a_dead_end_in_the_place_of_a_nodes_route_is_told(node):
+    """`ip route replace unreachable 10.2.0.12/32`: no deletion is told of, so that Kilo does not put its route back."""
+    view = _view(node, routed=(CLOUD[0], CLOUD[2]), dead=(B2,))
+    (found,) = _found(view, **{"10_2_0_12": RouteAnswer(errno=EHOSTUNREACH)})
+
+    assert (FaultCode.POD_ROUTE_DIVERTED, "flannel.1", f"{B2}/32") == found.name
+    assert ("b2", node) == (found.peer, found.culprit)
+    assert f"the main table has unreachable {B2}/32" in found.because
+    assert f"the mesh has no route to {B2} of b2 any more" in found.because
+
+
+def test_a_rule_that_takes_packets_to_nodes_is_told():
+    """A VPN's table with a default route, asked before the main table."""
+    (found,) = _found(_view("a1"), **{"10_2_0_12": RouteAnswer(device="tun0", rule=RULE)})
+
+    assert (FaultCode.POD_ROUTE_DIVERTED, "kilo0", f"{B2}/32") == found.name
+    assert f"packets from 192.168.100.11 to {B2} leave by tun0" == found.because[0]
+    assert f"ip rule {RULE} decides" in found.because
+    assert f"the mesh routes {B2}/32 of b2 into kilo0" in found.because
+
+
+def test_an_address_that_is_not_this_nodes_is_not_asked_from():
+    """The kernel would refuse the source, which says nothing of the route."""
+    view = _view("a1")
+    links = tuple(
+        link if link.name != "eth0" else msgspec.structs.replace(link, addresses=()) for link in view.snapshot.links
+    )
+    bare = View(
+        snapshot=msgspec.structs.replace(view.snapshot, links=links), mesh=MESH, node="a1", hellos={}, good=None
+    )
+    assert [] == _asked(bare)
