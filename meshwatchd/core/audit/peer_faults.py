@@ -129,8 +129,12 @@ _OF_PATHS = (_UNDERLAY_LOST | {FaultCode.UNDETERMINED}) - {
 }
 """Verdicts about a path as a whole. Where the LAN loses some frames of a relay, which answers are missing is chance."""
 
-_CUT_OFF_BY = _OF_LAN | {FaultCode.CONNTRACK_FULL}
+_CUT_OFF_BY = _OF_LAN | {FaultCode.CONNTRACK_FULL, FaultCode.POD_ROUTE_DIVERTED}
 """What leaves a relay that knows it so few who hear its hellos that they tell others."""
+
+_LED_ASTRAY = frozenset((FaultCode.NODE_UNREACHABLE, FaultCode.RELAY_NOT_FORWARDING))
+"""What is said where a relay leads packets to one node elsewhere: the nodes behind it blame that node, and that node
+blames its own relay."""
 
 _SEEN_BY_OTHERS = frozenset(
     (
@@ -300,8 +304,9 @@ def _outvote(verdict: Verdict, told: Iterable[PeerFault], relays: Container[Node
 
 
 def has_lost_relay(fault: FaultCode, node: str, verdict: Verdict, relays: Container[NodeName]) -> bool:
-    """Whether a verdict is about a path whose relay the LAN hides, or has a wrong entry; whichever node it names."""
-    return fault in _OF_LAN and verdict.fault in _OF_PATHS and node in relays
+    """Whether a verdict is about a path whose relay the LAN hides, or has a wrong entry or route; whoever is named."""
+    is_led_astray = fault is FaultCode.POD_ROUTE_DIVERTED and verdict.fault in _LED_ASTRAY
+    return node in relays and (is_led_astray or (fault in _OF_LAN and verdict.fault in _OF_PATHS))
 
 
 def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) -> bool:
