@@ -36,6 +36,8 @@ def hint_at_silence(result: Measurement, *, port: int, mode: StampMode) -> str:
         return (
             f"nothing listens on UDP port {port} there: STAMP has 862, reflectors of TWAMP Light often another (--port)"
         )
+    if "prohibited" in result.discarded:
+        return f"a firewall there or on the way rejects UDP port {port}: have it admit this source address"
     if "too-big" in result.discarded:
         return "packets of this size do not fit the path: measure with a smaller --size, or without --dont-fragment"
     if "bad-base-tag" in result.discarded:

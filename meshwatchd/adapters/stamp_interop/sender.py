@@ -28,8 +28,20 @@ MAX_HOPS: Final = 255
 _INT: Final = struct.Struct("@i")
 _ANCILLARY_BYTES: Final = TIMESTAMP_SPACE + socket.CMSG_SPACE(_INT.size)
 _TTL_KINDS: Final = frozenset({(socket.IPPROTO_IP, socket.IP_TTL), (socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT)})
-_ICMP_ERRORS: Final = {errno.ECONNREFUSED: "unreachable", errno.EMSGSIZE: "too-big"}
-"""What a router or the host has answered to an earlier packet: no such port, or fragmentation needed."""
+PROHIBITED: Final = "prohibited"
+_ICMP_ERRORS: Final = {
+    errno.ECONNREFUSED: "unreachable",
+    errno.ENOPROTOOPT: "unreachable",
+    errno.EMSGSIZE: "too-big",
+    errno.EHOSTUNREACH: PROHIBITED,
+    errno.ENETUNREACH: PROHIBITED,
+    errno.EHOSTDOWN: PROHIBITED,
+    errno.ENONET: PROHIBITED,
+    errno.EACCES: PROHIBITED,
+}
+"""What a router or the host has answered to an earlier packet: no such port, fragmentation needed, or a firewall that
+rejects. A connected socket is told of no route and no neighbour by none of these (icmp_err_convert in
+net/ipv4/icmp.c, tab_unreach in net/ipv6/icmp.c: those are not fatal)."""
 _MILLISECOND_NS: Final = 1_000_000
 LINGER_NS: Final = 50 * _MILLISECOND_NS
 """With every packet answered, a copy of the last answers may still be on its way: as long as the slowest answer took,
@@ -179,9 +191,9 @@ class _Sender:
         except OSError as error:
             if error.errno not in _ICMP_ERRORS:
                 raise
-            # Of an earlier packet, and reported once in the place of sending this one.
-            self._note_icmp(error)
+            # Of an earlier packet, and reported once in the place of sending this one; unless it comes again.
             opened.send(packet)
+            self._note_icmp(error)
         self._sent.append(sent)
 
     def _note_icmp(self, error: OSError) -> None:

@@ -122,6 +122,7 @@ def test_the_place_that_the_reflector_saw_is_in_words():
     ("discarded", "mode", "hint"),
     [
         ({"unreachable": 4}, StampMode.OPEN, "nothing listens on UDP port 862 there"),
+        ({"prohibited": 4}, StampMode.OPEN, "a firewall there or on the way rejects UDP port 862"),
         ({"too-big": 4}, StampMode.OPEN, "packets of this size do not fit the path"),
         ({"bad-base-tag": 4}, StampMode.AUTHENTICATED, "answers do not verify: compare the key"),
         ({}, StampMode.AUTHENTICATED, "is in authenticated mode with this key"),

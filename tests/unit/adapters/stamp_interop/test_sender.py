@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import socket
@@ -148,6 +149,50 @@ def test_the_packet_behind_a_refused_one_is_sent():
 
     assert (1).to_bytes(4, "big") == sequence
     assert (2, {"unreachable": 1}, {}) == (result.sent, result.discarded, result.unsent)
+
+
+class _Failing:
+    """A socket that the kernel tells of errors before it sends again."""
+
+    def __init__(self, opened: socket.socket, errors: list[int]) -> None:
+        self._opened, self._errors = opened, errors
+
+    def send(self, packet: bytes) -> int:
+        """Send, once there is no error left."""
+        if self._errors:
+            number = self._errors.pop(0)
+            raise OSError(number, os.strerror(number))
+        return self._opened.send(packet)
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self._opened.fileno()
+
+    def close(self) -> None:
+        """Close it."""
+        self._opened.close()
+
+
+@pytest.mark.parametrize(
+    ("errors", "sent", "discarded", "unsent"),
+    [
+        ([errno.EHOSTUNREACH], 2, {"prohibited": 1}, {}),
+        ([errno.EACCES], 2, {"prohibited": 1}, {}),
+        ([errno.ENETUNREACH, errno.ENETUNREACH], 1, {}, {"Network is unreachable": 1}),
+    ],
+)
+def test_what_a_firewall_has_rejected_is_told_apart_from_a_route_that_is_gone(errors, sent, discarded, unsent):
+    """Both come in the place of sending, the one once (icmp_err_convert in net/ipv4/icmp.c)."""
+    with peer_reflector() as peer:
+        series = Series(address="127.0.0.1", port=peer.port, probe=OPEN, count=2, interval_ns=MS, wait_ns=MS)
+        with closing(_Sender(series, lambda _sample: None)) as sender:
+            sender._send()
+            ((number, opened),) = sender._sockets.items()
+            sender._sockets[number] = _Failing(opened, errors)  # type: ignore[assignment]
+            sender._send()
+            result = sender.result()
+
+    assert (sent, discarded, unsent) == (result.sent, result.discarded, result.unsent)
 
 
 def test_packets_that_cannot_leave_do_not_end_the_series():
