@@ -86,7 +86,7 @@ def stamp(
     TLV is location, timestamp, direct, access, follow-up, cos:DSCP, destination:ADDRESS, or TYPE:HEX for any other.
     A stateful reflector tells on which way packets were lost, unless each comes from a port of its own.
 
-    Exit status: 0 all packets were answered, 1 some were not, 2 none was.
+    Exit status: 0 all packets were answered, 1 some were not or could not be sent, 2 none was.
     """
     probe = StandardProbe(
         mode=StampMode.OPEN if is_open or key_file is None else StampMode.AUTHENTICATED,
@@ -135,7 +135,7 @@ def _measure(terminal: Terminal, series: Series) -> int:
     hint = hint_at_silence(result, port=series.port, mode=series.probe.mode)
     record = {**_describe(series, resolved.address, began_ns), "hint": hint, **msgspec.to_builtins(result)}
     terminal.answer(record, lambda: render_measurement(result, terminal.paint) + (f"{hint}\n" if hint else ""))
-    if result.received == result.sent:
+    if result.received == result.sent and not result.unsent:
         return 0
     return EXIT_LOSSY if result.received else EXIT_DEAD
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import resource
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from threading import Event, Thread
 
 import msgspec
@@ -16,6 +19,8 @@ from tests.support.stamp_peer import Habits, peer_reflector, read_tlvs
 from tests.support.stamp_reflecting import reflecting
 
 FAST = ("--count", "3", "--interval", "1ms")
+FEW = 6
+"""Descriptors."""
 
 
 def test_a_good_reflector_is_a_success(capsys):
@@ -37,6 +42,26 @@ def test_loss_is_told_by_the_exit_status_and_json_by_its_numbers(capsys):
     assert (3, 2, "stateful") == (result.sent, result.received, result.reflector)
     assert 2 == main(["stamp", "127.0.0.1", "--port", str(free_port()), *FAST, "--wait", "5ms"])
     assert "nothing listens on UDP port" in capsys.readouterr().out
+
+
+def test_what_could_not_be_sent_is_no_success(capsys):
+    """All that left was answered; for the rest there was no descriptor, or, where a link has gone, no route."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with peer_reflector() as peer:
+        words = ["--json", "stamp", "127.0.0.1", "--port", str(peer.port), "--fresh", "--interval", "1ms"]
+        assert 0 == main([*words, "--count", "1"])
+        capsys.readouterr()
+        with Path(os.devnull).open("rb") as lowest:
+            limit = lowest.fileno() + FEW
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
+        try:
+            status = main([*words, "--count", "40"])
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    result = msgspec.json.decode(capsys.readouterr().out, type=Measurement)
+
+    assert (40, result.sent) == (result.sent + result.unsent["Too many open files"], result.received)
+    assert 1 == status
 
 
 def test_json_has_what_was_measured_and_how(capsys):
