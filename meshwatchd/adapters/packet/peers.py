@@ -42,13 +42,15 @@ def budgets_of(settings: Settings, nodes: int | None = None) -> Budgets:
 
 
 class TokenBucket:
-    """At most so many a second, with room for a burst: a quarter of a second's worth unless told otherwise."""
+    """At most so many a second, with room for a burst: a quarter of a second's worth unless told otherwise, one at
+    least.
+    """
 
     __slots__ = ("_burst", "_last_ns", "_rate_per_ns", "_tokens")
 
     def __init__(self, rate_per_s: int, *, burst: float | None = None) -> None:
         self._rate_per_ns = rate_per_s / _SECOND_NS
-        self._burst = rate_per_s * _BURST_S if burst is None else burst
+        self._burst = max(1.0, rate_per_s * _BURST_S) if burst is None else burst
         self._tokens = self._burst
         self._last_ns = 0
 

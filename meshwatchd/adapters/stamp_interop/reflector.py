@@ -174,14 +174,15 @@ class StandardReflector:
         if is_answer_to_us(data, mode=self._mode, now_ntp=self._clock.stamp()):
             return "not-a-request"
         now_ns = monotonic_ns()
-        # Charged behind the signature: forged packets must not use up what the others are entitled to.
-        if not self._bucket.take(now_ns):
+        if self._bucket.is_empty(now_ns):
             return "rate-limited"
         key = (address[0], address[1], headers.local, request.ssid)
         session = self._sessions.session(key, now_ns) if self._is_remembering else None
         refusal = self._enter(request, key, session, now_ns)
         if refusal:
             return refusal
+        # Charged last: what is forged or recorded must not use up what the others are entitled to.
+        self._bucket.take(now_ns)
         reply = self._reply(data, request, headers, key=key, session=session)
         try:
             listener.sendmsg((reply,), _answer_ancillary(headers), 0, address)

@@ -310,6 +310,24 @@ def test_answers_in_all_are_rationed():
         assert [("127.0.0.1", "rate-limited")] == running.reported
 
 
+def test_what_is_sent_again_by_others_uses_up_no_ration():
+    """Two answers at once; the second is the sender's, however often its first packet is replayed."""
+    with authenticated(packets_per_second=8) as running:
+        first = sender_packet(0, key=KEY)
+        running.ask(first)
+        assert ["stamp-replayed"] * 5 == [running.refuse(first) for _ in range(5)]
+
+        assert 1 == read_answer(running.ask(sender_packet(1, key=KEY)), KEY).sequence
+
+
+def test_one_answer_a_second_is_one():
+    """Less than a packet is no burst; the second has to wait."""
+    with reflecting(packets_per_second=1) as running:
+        running.ask(sender_packet(0))
+
+        assert "stamp-rate-limited" == running.refuse(sender_packet(1))
+
+
 def test_longer_than_any_frame_is_counted():
     """Its end was cut off: what would come back is not what was sent."""
     with reflecting() as running:
