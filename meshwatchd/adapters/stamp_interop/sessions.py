@@ -14,7 +14,8 @@ MAX_SESSIONS: Final = 4096
 MAX_SOURCE_SESSIONS: Final = 256
 """Of one source, which is an IPv4 address or an IPv6 /64: nobody takes all sessions from the others."""
 IDLE_NS: Final = 60_000_000_000
-"""A session that was silent for so long gives way to another; a sender whose clock was set back starts afresh."""
+"""A session that was silent for so long gives way to another. Its packets are forgotten, since its sender's clock may
+have been set back; its count goes on, since there are senders as slow as that."""
 REORDERED: Final = 128
 """Packets that may overtake one another and still be told from replayed ones."""
 _HALF: Final = 1 << 63
@@ -36,11 +37,11 @@ class Session:
 
     __slots__ = ("_floor_ntp", "_newest_ntp", "_recent", "answers", "follow_up_ntp", "follow_up_sequence", "used_ns")
 
-    def __init__(self, now_ns: int) -> None:
-        self.answers = 0
+    def __init__(self, now_ns: int, former: Session | None = None) -> None:
+        self.answers: int = 0 if former is None else former.answers
         self.used_ns = now_ns
-        self.follow_up_sequence = 0
-        self.follow_up_ntp = 0
+        self.follow_up_sequence: int = 0 if former is None else former.follow_up_sequence
+        self.follow_up_ntp: int = 0 if former is None else former.follow_up_ntp
         self._recent: OrderedDict[tuple[int, int], None] = OrderedDict()
         self._floor_ntp: int | None = None
         self._newest_ntp: int | None = None
@@ -115,7 +116,7 @@ class Sessions:
         source = source_of(key[0])
         if found is None and not self._make_room(source, now_ns):
             return None
-        made = self._sessions[key] = Session(now_ns)
+        made = self._sessions[key] = Session(now_ns, found)
         self._of_source.setdefault(source, OrderedDict())[key] = None
         self._move_to_end(key)
         return made

@@ -95,3 +95,15 @@ def test_a_sender_that_was_silent_starts_afresh(later_ns):
 
     assert first is not sessions.session(KEY, later_ns)
     assert 1 == len(sessions)
+
+
+def test_the_count_of_a_slow_sender_goes_on():
+    """One packet in a minute and more; unless its numbers begin again, its count does not."""
+    sessions, numbers = Sessions(), []
+    for minute, sequence in enumerate((0, 1, 2, 0, 1)):
+        session = sessions.session(KEY, minute * IDLE_NS)
+        assert session is not None
+        session.begin_again(sequence, 1000 + minute)
+        numbers.append(session.count())
+
+    assert [0, 1, 2, 0, 1] == numbers
