@@ -146,7 +146,8 @@ class PairKeys:
             pin = Pin(
                 identity=each.identity,
                 step=each.step if is_same else Step.STRANGE,
-                since_ns=each.since_ns - ahead_ns,
+                # A clock that is behind, as where a machine has none, must not put off the key of the pair.
+                since_ns=min(now, each.since_ns - ahead_ns),
                 pinned_ns=now,
                 heard_ns=min(now, each.heard_ns - ahead_ns),
             )

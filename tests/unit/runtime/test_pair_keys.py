@@ -17,6 +17,7 @@ from tests.support import hellos
 A1, B1 = NodeName("a1"), NodeName("b1")
 PEER = NodeIdentity(b"b" * 32)
 FORGET_NS = 1000 * SECOND
+YEAR_NS = 365 * 86_400 * SECOND
 
 
 def _pair_keys(folder):
@@ -75,6 +76,21 @@ def test_a_restart_goes_on_with_what_was_kept(tmp_path):
         assert ("b1",) == again.advance(10)
         assert (is_bound, is_bound) == (told[-1].signs, told[-1].is_alone)
         assert not again.accepts(_greeting(NodeIdentity(b"t" * 32)), 11)
+
+
+def test_a_clock_that_is_behind_puts_off_no_key_of_a_pair(tmp_path):
+    """A machine without a clock of its own begins in the past: what was kept then seems to come from the future."""
+    pairs, _told = _pair_keys(tmp_path)
+    assert pairs.identity is not None
+    pairs.hear(_greeting(holds=fingerprint(pairs.identity.public), signs_pair=True), 0)
+    kept = pairs.kept(GRACE_NS, 56 * YEAR_NS)
+
+    again, told = _pair_keys(tmp_path)
+    again.restore(kept, pairs.identity.public, now=10, wall_ns=0)
+    again.advance(10)
+    assert not told[-1].is_alone
+    assert ("b1",) == again.advance(10 + GRACE_NS)
+    assert told[-1].is_alone
 
 
 def test_what_is_forgotten_is_taken_from_the_engine(tmp_path):
