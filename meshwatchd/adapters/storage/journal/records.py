@@ -41,6 +41,10 @@ MAX_NUMBERS: Final = 4096
 """Beyond that banners and senders are numbered anew: they are kept alive by being numbered."""
 
 _MAX_GAP: Final = 0xFFFF_FFFF
+_NUMBER_BITS: Final = 64
+_BIG: Final = 1
+"""Code of the extension for a number that has more bits than MessagePack has for one: what a node says of more pairs of
+locations than twelve."""
 
 
 class Input(NamedTuple):
@@ -132,9 +136,30 @@ class RecordEncoder:
         return number
 
     def _long(self, kind: int, since: int, content: object, into: bytearray) -> None:
-        payload = self._encoder.encode(content)
+        try:
+            payload = self._encoder.encode(content)
+        except OverflowError:
+            payload = self._encoder.encode(_portable(msgspec.to_builtins(content)))
         into += _LONG.pack(kind, since, len(payload))
         into += payload
+
+
+def _portable(content: object) -> object:
+    """The same with an extension in the place of each number beyond 64 bits."""
+    match content:
+        case int() if content.bit_length() > _NUMBER_BITS:
+            return msgspec.msgpack.Ext(_BIG, content.to_bytes(-(-content.bit_length() // 8), "big"))
+        case dict():
+            return {name: _portable(value) for name, value in content.items()}
+        case list() | tuple():
+            return [_portable(value) for value in content]
+    return content
+
+
+def _read_extension(code: int, data: memoryview) -> int:
+    if code != _BIG:
+        raise ValueError(f"extension {code}")
+    return int.from_bytes(data, "big")
 
 
 def decode(content: bytes, began_ns: int) -> Iterator[Input]:
@@ -219,7 +244,7 @@ def _records(content: bytes) -> Iterator[tuple[int, int, Any]]:
                 return
             payload = memoryview(content)[position : position + rest[0]]
             position += rest[0]
-            yield kind, since, msgspec.msgpack.decode(payload)
+            yield kind, since, msgspec.msgpack.decode(payload, ext_hook=_read_extension)
         else:
             yield kind, since, rest
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from meshwatchd.adapters.storage.journal.records import MAX_NUMBERS, RecordEncoder, decode
@@ -100,3 +101,18 @@ def test_garbage_is_no_journal():
     """Named, not guessed at."""
     with pytest.raises(ValueError, match="kind 255"):
         list(decode(b"\xff" * 20, 0))
+
+
+def test_what_is_said_of_many_locations_has_more_bits_than_a_number():
+    """In answers, in events that are written as they are, and in what the engine says itself."""
+    many = ev.Banner(view_up=1 << 64 | 1, view_known=(1 << 300) - 1, window=3)
+    given: list[ev.Event] = [
+        msgspec.structs.replace(REPLY, banner=many),
+        msgspec.structs.replace(REQUEST, banner=many),
+        msgspec.structs.replace(REPLY, banner=many, rtt_ns=2**40),
+    ]
+    said = [out.SetBanner(banner=many)]
+
+    assert [(event, tuple(said)) for event in given] == [
+        (each.event, each.said) for each in decode(_written(given, said), 100)
+    ]
