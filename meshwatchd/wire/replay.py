@@ -9,7 +9,9 @@ of its running engine and which numbers it has seen:
       tracked and count as seen.
 
 An unconfirmed request may be answered, or two nodes that start together would never confirm each other, but
-nothing in it may be acted upon. Answers need no window: each must match an outstanding request of ours.
+nothing in it may be acted upon. Each is answered once: a node of a large location is asked by nodes that it does not
+ask, and whoever sends again what such a peer has sent would use up its share of answers. Answers need no window: each
+must match an outstanding request of ours.
 
 Source: the window is that of RFC 4303 section 3.4.3, without wrap: an engine restarts its numbers with a
 new epoch.
@@ -24,6 +26,12 @@ WINDOW: Final = 1024
 _MASK: Final = (1 << WINDOW) - 1
 MAX_SESSIONS: Final = 4096
 """Sequence spaces remembered for one peer; a peer has one for each path and layer, tens at most."""
+MAX_UNPROVEN: Final = 512
+"""The same beyond the proven epoch, for one peer: those used last."""
+FIRST_SERIES: Final = 0xC000
+SERIES_SIZE: Final = 1000
+"""A bisection runs under an epoch of its own, which nothing proves, and sends several series of probes at once, each of
+which begins a thousand numbers after another. Its session identifiers begin here."""
 
 
 class ReplayVerdict(StrEnum):
@@ -64,12 +72,13 @@ class _Window:
 class ReplayGuard:
     """What one peer's requests may still be; ask only after both tags were verified."""
 
-    __slots__ = ("_epoch", "_retired", "_windows")
+    __slots__ = ("_epoch", "_retired", "_unproven", "_windows")
 
     def __init__(self) -> None:
         self._epoch: int | None = None
         self._retired: int | None = None
         self._windows: dict[int, _Window] = {}
+        self._unproven: dict[tuple[int, int, int], _Window] = {}
 
     @property
     def epoch(self) -> int | None:
@@ -79,8 +88,10 @@ class ReplayGuard:
     def accept(self, epoch: int, sequence: int, *, session: int = 0) -> ReplayVerdict:
         """Judge one request and remember it."""
         if epoch != self._epoch:
-            is_older = self._epoch is not None and epoch < self._epoch
-            return ReplayVerdict.OLD_EPOCH if is_older else ReplayVerdict.UNCONFIRMED_EPOCH
+            if self._epoch is not None and epoch < self._epoch:
+                return ReplayVerdict.OLD_EPOCH
+            verdict = self._unproven_window(epoch, session, sequence).accept(sequence)
+            return ReplayVerdict.UNCONFIRMED_EPOCH if verdict is ReplayVerdict.FRESH else verdict
         window = self._windows.get(session)
         if window is None:
             if len(self._windows) >= MAX_SESSIONS:
@@ -99,4 +110,14 @@ class ReplayGuard:
             return False
         self._retired, self._epoch = self._epoch, epoch
         self._windows.clear()
+        self._unproven.clear()
         return True
+
+    def _unproven_window(self, epoch: int, session: int, sequence: int) -> _Window:
+        key = epoch, session, sequence // SERIES_SIZE if session >= FIRST_SERIES else 0
+        windows = self._unproven
+        window = windows.pop(key) if key in windows else _Window()
+        windows[key] = window
+        if len(windows) > MAX_UNPROVEN:
+            del windows[next(iter(windows))]
+        return window

@@ -15,10 +15,10 @@ from meshwatchd.adapters.tap.decode import Datagram
 from meshwatchd.adapters.tap.tap import Seen
 from meshwatchd.model.bisection import KnownFlows, SeriesName
 from meshwatchd.model.port_map import TAPPED_PORTS, known_flow_ports
+from meshwatchd.wire.replay import FIRST_SERIES, SERIES_SIZE
 
-FIRST_SSID: Final = 0xC000
+FIRST_SSID: Final = FIRST_SERIES
 """The daemon numbers its sessions from 1; a node has some hundreds."""
-SERIES_SIZE: Final = 1000
 ORDER: Final = tuple(SeriesName)
 
 _REQUEST: Final = struct.Struct(">I 22x H")

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from meshwatchd.wire.replay import MAX_SESSIONS, WINDOW, ReplayGuard, ReplayVerdict
+from meshwatchd.wire.replay import (
+    FIRST_SERIES,
+    MAX_SESSIONS,
+    MAX_UNPROVEN,
+    SERIES_SIZE,
+    WINDOW,
+    ReplayGuard,
+    ReplayVerdict,
+)
 
 FRESH, DUPLICATE, TOO_OLD = ReplayVerdict.FRESH, ReplayVerdict.DUPLICATE, ReplayVerdict.TOO_OLD
+UNCONFIRMED = ReplayVerdict.UNCONFIRMED_EPOCH
 
 
 def _guard(epoch=7):
@@ -98,3 +107,33 @@ def test_an_answer_overtaken_by_a_restart_does_not_reopen_the_windows():
     assert not guard.confirm(7)
     assert not guard.confirm(8)
     assert DUPLICATE is guard.accept(8, 0)
+
+
+def test_a_request_of_an_unproven_epoch_is_answered_once():
+    """Nothing proves the epoch of a peer that this node does not ask; what is recorded of it gets no second answer."""
+    guard = ReplayGuard()
+    sent = [(epoch, number, session) for epoch in (7, 8) for session in (1, 2) for number in range(3)]
+
+    assert {UNCONFIRMED} == {guard.accept(epoch, number, session=session) for epoch, number, session in sent}
+    assert {DUPLICATE} == {guard.accept(epoch, number, session=session) for epoch, number, session in sent}
+    assert UNCONFIRMED is guard.accept(7, 3, session=1)
+
+
+def test_all_series_of_a_bisection_are_answered():
+    """One session, an epoch that nothing proves, and a thousand numbers between series that are sent at once."""
+    guard = _guard(7)
+    numbers = [series * SERIES_SIZE + number for number in range(20) for series in range(5)]
+
+    assert {UNCONFIRMED} == {guard.accept(9, number, session=FIRST_SERIES) for number in numbers}
+    assert {DUPLICATE} == {guard.accept(9, number, session=FIRST_SERIES) for number in numbers}
+
+
+def test_what_is_remembered_of_unproven_epochs_is_bounded():
+    """The sessions used last; who is forgotten is answered."""
+    guard = ReplayGuard()
+    for session in range(MAX_UNPROVEN + 1):
+        guard.accept(7, 0, session=session)
+
+    assert DUPLICATE is guard.accept(7, 0, session=1)
+    assert UNCONFIRMED is guard.accept(7, 0, session=0)
+    assert MAX_UNPROVEN == len(guard._unproven)

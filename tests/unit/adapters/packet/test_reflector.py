@@ -98,6 +98,17 @@ def test_replayed_request_gets_no_answer():
         assert 1 == node.counters["answers-sent"]
 
 
+def test_what_is_sent_again_in_the_name_of_an_unproven_peer_uses_up_none_of_its_answers():
+    """Two at once. Who does not ask the peer proves no epoch of it, and whoever has heard one request repeats it."""
+    with nodes("b1", budgets=Budgets(peer_per_s=8, all_per_s=100)) as (poller, [node]), udp() as plain:
+        address = _listening(node)
+        for sequence in (1, 1, 1, 1, 1, 2):
+            plain.sendto(request(sequence=sequence), address)
+        pump(poller, lambda: sum(node.counters.values()) == 6)
+
+        assert {"answers-sent": 2, "requests-replayed": 4} == node.counters
+
+
 def test_strangers_forgeries_and_answers_get_no_answer():
     """Each is counted under its reason; none reaches the core."""
     with nodes("b1") as (poller, [node]), udp() as plain:
