@@ -41,7 +41,9 @@ BATCH: Final = 8
 
 FIRST_SSID: Final = 0xE000
 """Session identifiers from here on are size probes'; ordinary sessions count from 1."""
-SSIDS: Final = 0x1F00
+SSIDS: Final = 0x0800
+"""Half of what a peer remembers of one node (`wire.replay.MAX_SESSIONS`): ids of paths that come and go count on for
+the life of the process, and each new one is a session to the peer."""
 
 _CLAIM: Final = struct.Struct("> I 22x H 20x I 12x Q")
 """Reflector's count, SSID, sender's number and timestamp of an answer (RFC 8762 section 4.3.2)."""
@@ -135,7 +137,7 @@ class Sizer:
 
     def _launch(self, plan: SizePlan, command: SendSizeProbe) -> None:
         opened = self._socket(plan)
-        ssid = FIRST_SSID + plan.session % SSIDS
+        ssid = ssid_of(plan.session)
         sequence = self._sequences.get(ssid, 0)
         self._sequences[ssid] = sequence + 1
         key, ntp = self._peers.sending_key(plan.peer), self._clock.stamp()
@@ -208,6 +210,11 @@ class Sizer:
             )
         )
         return ""
+
+
+def ssid_of(session: int) -> int:
+    """What the packets of a path carry; numbers go on where it stood for another path."""
+    return FIRST_SSID + session % SSIDS
 
 
 def _spec(plan: SizePlan, ssid: int, length: int) -> ProbeSpec:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 
 import pytest
 
 from meshwatchd.adapters.netlink.learned import LearnedMtu
-from meshwatchd.adapters.packet.sizer import FIRST_SSID, Sizer
+from meshwatchd.adapters.packet.sizer import FIRST_SSID, Sizer, ssid_of
 from meshwatchd.model.events import RequestReceived
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.mtu import SendSizeProbe, SizeAnswered, SizePlan, SizeUnsent
+from meshwatchd.wire.replay import MAX_SESSIONS, ReplayGuard
 from tests.support.packet_node import ADDRESS, free_port, nodes, udp
 from tests.support.pump import pump
 
@@ -121,6 +123,19 @@ def test_session_identifiers_are_apart_from_those_of_ordinary_probes():
         _ask(poller, (here, sizer), 1, 1400)
 
         assert {FIRST_SSID} == set(there.peers.peer(NodeName("a1")).answered)
+
+
+def test_paths_that_come_and_go_do_not_fill_what_the_peer_remembers():
+    """A leader that changes once in five minutes brings thousands of new paths in a week."""
+    guard, numbers, verdicts = ReplayGuard(), Counter[int](), Counter[str]()
+    guard.confirm(7)
+    for session in range(3 * MAX_SESSIONS):
+        ssid = ssid_of(session)
+        verdicts[guard.accept(7, numbers[ssid], session=ssid)] += 1
+        numbers[ssid] += 1
+
+    assert {"fresh": 3 * MAX_SESSIONS} == verdicts
+    assert MAX_SESSIONS // 2 >= len(numbers)
 
 
 def test_numbers_go_on_when_the_table_changes():
