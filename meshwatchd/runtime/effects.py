@@ -242,6 +242,8 @@ class Effects:
 
     def _configure(self, command: ConfigureSessions, now_ns: int) -> None:
         """Take over a table of sessions: what is the same goes on."""
+        # What waits may be for a node that leaves the mesh by this.
+        self._prober.flush()
         if command.nodes:
             # This node is one of them whatever the mesh says: it answers its own probes.
             names = dict.fromkeys((*command.nodes, self._node))

@@ -109,6 +109,16 @@ def test_services_are_asked_for_by_the_agent_and_what_it_does_not_answer_is_not_
         assert 0 == node.effects.counters()["probes-open"]
 
 
+def test_what_waits_for_a_node_that_leaves_is_sent_before():
+    """In one turn: a first probe is commanded, and the mesh is known to be another one."""
+    with engine_node() as node:
+        node.begin(monotonic_ns())
+        node.effects.carry_out(send(seq=4), monotonic_ns())
+        node.effects.carry_out(ConfigureSessions(sessions=(), nodes=(NodeName("b2"),)), monotonic_ns())
+
+        assert 1 == node.effects.counters()["probes-sent"]
+
+
 def test_secrets_are_changed_while_probes_fly():
     """What signs is counted; the next probe carries it."""
     new = MeshSecret(secret=bytes(range(1, 33)))
