@@ -79,9 +79,10 @@ class Peer:
         answered: this reflector's count of answers, by the peer's SSID; the answers carry it, which tells
             the peer lost requests from lost answers.
         other_keys: how often to tell of requests in its name that are signed with another key than ours.
+        reads_brief: its requests do not say that it is of a version which drops mesh TLVs of 54 bytes.
     """
 
-    __slots__ = ("answered", "bucket", "guard", "name", "other_keys")
+    __slots__ = ("answered", "bucket", "guard", "name", "other_keys", "reads_brief")
 
     def __init__(self, name: NodeName, answers_per_s: int) -> None:
         self.name = name
@@ -90,6 +91,7 @@ class Peer:
         self.answered: dict[int, int] = {}
         # Once a second is enough to see that it goes on; anybody can send such requests.
         self.other_keys = TokenBucket(1, burst=1)
+        self.reads_brief = True
 
 
 class Peers:

@@ -230,6 +230,9 @@ class Prober:
             if session.rotations != rotations:
                 session.use_key(peers.sending_key(session.plan.peer))
                 session.rotations = rotations
+            if session.reads_brief and not peers.peer(session.plan.peer).reads_brief:
+                # An older daemon has taken the place of the one that answered last.
+                session.reads_brief = False
             if voice is not None:
                 own = voice.to(session.plan.peer)
             packet = session.template(command, own, dictionary).seal(sequence, ntp)

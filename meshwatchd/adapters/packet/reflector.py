@@ -26,11 +26,11 @@ from meshwatchd.adapters.packet.stamps import STAMP_BYTES, NtpClock, arrival_ntp
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.events import OtherKeySeen, RequestReceived
 from meshwatchd.wire.auth import PairKey
-from meshwatchd.wire.mesh_tlv import FLAG_CONFIRM_BURST, FLAG_FRAGMENTS, FLAG_SIZE, OwnState
+from meshwatchd.wire.mesh_tlv import FLAG_BRIEF, FLAG_CONFIRM_BURST, FLAG_FRAGMENTS, FLAG_SIZE, OwnState
 from meshwatchd.wire.mould import Mould, Pieces, cut, is_signed
 from meshwatchd.wire.parse import ParsedProbe, check_tags, verify_and_parse
 from meshwatchd.wire.reflect import read_asked, reflect, reflect_again
-from meshwatchd.wire.replay import ReplayVerdict
+from meshwatchd.wire.replay import FIRST_SERIES, ReplayVerdict
 from meshwatchd.wire.seal import peek
 
 DRAIN: Final = 256
@@ -203,6 +203,8 @@ class Reflector:
         if isinstance(accepted, str):
             return accepted
         peer, key, request, verdict = accepted
+        if request.ssid < FIRST_SERIES:
+            peer.reads_brief = request.mesh.flags & FLAG_BRIEF != 0
         is_fresh = verdict is ReplayVerdict.FRESH
         delivery = read_delivery(control[STAMP_BYTES:])
         if delivery.interface in self._external:

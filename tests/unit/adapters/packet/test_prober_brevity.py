@@ -11,7 +11,8 @@ from meshwatchd.wire.answer import Reflector
 from meshwatchd.wire.mesh_tlv import FLAG_BRIEF
 from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
 from meshwatchd.wire.reflect import reflect
-from tests.support.packet_node import PacketNode, key, nodes, plan, send, udp
+from meshwatchd.wire.template import ProbeSpec, ProbeTemplate
+from tests.support.packet_node import PacketNode, free_port, key, nodes, plan, send, udp
 from tests.support.pump import pump
 
 
@@ -48,3 +49,27 @@ def test_probes_are_brief_where_the_peer_reads_them():
         whole = lengths[0]
         brief = whole - 42
         assert [whole, whole, brief, brief, *[brief] * MOST_BRIEF, whole, whole] == lengths
+
+
+def test_a_request_of_an_older_daemon_makes_probes_whole_at_once():
+    """It has taken the place of one that read brief probes, and drops those in its socket filter."""
+    with nodes("a1", "b1") as (poller, [sender, peer]), udp() as plain, udp() as other:
+        sender.prober.configure((plan(plain.getsockname()[1]),))
+        port = free_port()
+        sender.reflector.listeners.listen((port,))
+        older = msgspec.structs.replace(peer.own(), flags=0)
+        lengths = []
+        for own in (peer.own(), older, None):
+            sender.prober.send(send())
+            sender.prober.flush()
+            packet, address = plain.recvfrom(2048)
+            lengths.append(len(packet))
+            plain.sendto(_answer(peer, packet, FLAG_BRIEF), address)
+            if own is not None:
+                spec = ProbeSpec(ssid=1, path=1, layer=5, destination=socket.inet_aton("127.0.0.1"))
+                request = ProbeTemplate(spec, key=key("b1", "a1"), own=own).seal(len(lengths), 10_000 + len(lengths))
+                other.sendto(request, ("127.0.0.1", port))
+            pump(poller, lambda: len(sender.events) == (1 if own is None else 2))  # noqa: B023 - used at once
+            sender.events.clear()
+
+    assert [lengths[0], lengths[0] - 42, lengths[0]] == lengths
