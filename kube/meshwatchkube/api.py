@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from meshwatchd.model.decoding import decode_json
-from meshwatchd.model.errors import DecodeError
+from meshwatchd.model.errors import ConfigError, DecodeError
 from meshwatchkube import lease as leases
 from meshwatchkube.actions import Tell, Written
 from meshwatchkube.cluster import Cluster, Lease, Metadata
@@ -55,22 +55,27 @@ class Api:
         self._identity, self._node = identity, node
         self._http = connect()
         self._dice = random.Random(identity)
-        self._backoff = Backoff("lease", say, self._dice)
+        self._backoff, self._kubeconfig = (Backoff(what, say, self._dice) for what in ("lease", "kubeconfig"))
         self._writes: dict[str, Backoff] = {}
         self._watch: NodeWatch | None = None
         self._seen: leases.Seen | None = None
         self._renewed_ns: int | None = None
         self._read_ns: int | None = None
         self._next_ns = 0
-        self._is_readable = True
+        self._is_readable = self._is_fit = True
 
-    def look(self, node: str = "") -> tuple[Cluster, Memory | None]:
+    def look(self, node: str = "", *, is_fit: bool = True) -> tuple[Cluster, Memory | None]:
         """Renew or try to take the Lease where that is due; returns what is known.
 
         Args:
             node: what the daemon calls this machine, which its host name need not be; empty where that is not known.
+            is_fit: this process has a daemon to decide by; from one without, any that has one may take the Lease.
         """
         self._node = node or self._node
+        if is_fit and not self._is_fit:
+            # Somebody may have taken it by now.
+            self._renewed_ns, self._next_ns = None, 0
+        self._is_fit = is_fit
         now = self._clocks.monotonic()
         if now >= self._next_ns and self._backoff.is_due(now):
             self._next_ns = now + self._settings.lease.duration // 3
@@ -163,15 +168,17 @@ class Api:
         assert self._seen is not None
         self._read_ns = self._clocks.monotonic()
         is_ours = self._lease.spec.holder_identity == self._identity
-        if is_ours or leases.is_free(self._seen, self._clocks.monotonic()):
+        is_offered = self._is_fit and leases.is_offered(self._lease)
+        if is_ours or is_offered or leases.is_free(self._seen, self._clocks.monotonic()):
             self._put(self._held(self._lease))
         else:
             self._renewed_ns = None
 
     def _held(self, lease: Lease) -> Lease:
-        return leases.held_by(
+        held = leases.held_by(
             lease, self._identity, duration_ns=self._settings.lease.duration, unix_ns=self._clocks.unix()
         )
+        return leases.offered(held, is_offered=not self._is_fit)
 
     def _put(self, lease: Lease) -> None:
         """Replace the Lease in the version that was read; anybody else's write since then is a conflict."""
@@ -217,7 +224,17 @@ class Api:
         if self._watch is not None and (not is_wanted or self._watch.only != wanted):
             self._watch.stop()
             self._watch = None
-        if self._watch is None and is_wanted:
-            backoff = Backoff("nodes", self._say, random.Random(f"{self._identity} nodes"))
-            self._watch = NodeWatch(self._connect(), backoff, self._clocks.monotonic, wanted)
-            self._watch.start()
+        if self._watch is None and is_wanted and self._kubeconfig.is_due(self._clocks.monotonic()):
+            self._start_watch(wanted)
+
+    def _start_watch(self, only: str) -> None:
+        """By the kubeconfig of this moment: somebody may be writing it, or have taken the right to read it."""
+        try:
+            http = self._connect()
+        except ConfigError as error:
+            self._kubeconfig.failed(str(error), self._clocks.monotonic())
+            return
+        self._kubeconfig.worked()
+        backoff = Backoff("nodes", self._say, random.Random(f"{self._identity} nodes"))
+        self._watch = NodeWatch(http, backoff, self._clocks.monotonic, only)
+        self._watch.start()

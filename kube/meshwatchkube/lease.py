@@ -14,6 +14,9 @@ from meshwatchkube.cluster import Lease, LeaseSpec, render_time
 
 SECOND = 1_000_000_000
 
+OFFERED = "meshwatchd.io/without-daemon"
+"""On a Lease whose holder has nothing to decide by: whoever has a daemon takes it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
@@ -38,6 +41,18 @@ def is_free(seen: Seen, now: int) -> bool:
     """Whether nobody holds a Lease: it was given back, or its holder does not renew it."""
     spec = seen.lease.spec
     return not spec.holder_identity or now - seen.since_ns > (spec.lease_duration_seconds or 0) * SECOND
+
+
+def is_offered(lease: Lease) -> bool:
+    """Whether a process that has a daemon may take a Lease from its holder."""
+    return OFFERED in (lease.metadata.annotations or {})
+
+
+def offered(lease: Lease, *, is_offered: bool) -> Lease:
+    """The Lease with that note on it, or without."""
+    others = {name: value for name, value in (lease.metadata.annotations or {}).items() if name != OFFERED}
+    notes = {**others, **({OFFERED: "true"} if is_offered else {})}
+    return msgspec.structs.replace(lease, metadata=msgspec.structs.replace(lease.metadata, annotations=notes or None))
 
 
 def held_by(lease: Lease, identity: str, *, duration_ns: int, unix_ns: int) -> Lease:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from typing import Final, Protocol
 
 from meshwatchkube.actions import (
@@ -31,6 +34,8 @@ from meshwatchkube.pace import Say
 from meshwatchkube.settings import Settings
 
 _HOOK_S: Final = 30.0
+_RENEW_S: Final = 1.0
+"""Between looks at whether the Lease is to be renewed: it may be one of three seconds."""
 
 
 class MeshSide(Protocol):
@@ -46,8 +51,13 @@ class MeshSide(Protocol):
 class ClusterSide(Protocol):
     """The API (`api.Api`)."""
 
-    def look(self, node: str) -> tuple[Cluster, Memory | None]:
-        """What the API has, as far as it is known; `node` is this machine's name in the mesh, empty if unknown."""
+    def look(self, node: str, *, is_fit: bool) -> tuple[Cluster, Memory | None]:
+        """What the API has, as far as it is known, and who writes to it.
+
+        Args:
+            node: this machine's name in the mesh, empty if unknown.
+            is_fit: this process has a daemon to decide by.
+        """
 
     def remember(self, memory: Memory) -> bool:
         """Write the memory; whether it is written."""
@@ -68,7 +78,8 @@ class Loop:
         self._settings, self._control, self._api, self._say, self._clocks = settings, control, api, say, clocks
         self._decisions = Decisions(settings)
         self._is_writer = False
-        self._mistake = ""
+        self._mistake = self._node = ""
+        self._reliable_ns: int | None = None
 
     def run(self, stopped: threading.Event) -> None:
         """Go round until told to stop."""
@@ -78,7 +89,8 @@ class Loop:
     def turn(self) -> None:
         """Look, decide and act once."""
         mesh = self._control.look()
-        cluster, memory = self._api.look("" if mesh is None else mesh.node)
+        self._node = "" if mesh is None else mesh.node
+        cluster, memory = self._api.look(self._node, is_fit=self._is_fit(mesh))
         if cluster.is_writer != self._is_writer:
             self._is_writer = cluster.is_writer
             self._say("lease.taken" if cluster.is_writer else "lease.lost", level="info")
@@ -92,6 +104,16 @@ class Loop:
         for action in self._decisions.decide(look):
             if not self._act(action):
                 return
+
+    def _is_fit(self, mesh: Mesh | None) -> bool:
+        """Whether there is, or was until a moment ago, a daemon to decide by: else another process may write.
+
+        A daemon that is restarted is back within the duration of the Lease.
+        """
+        now = self._clocks.monotonic()
+        if mesh is not None and mesh.is_reliable:
+            self._reliable_ns = now
+        return self._reliable_ns is not None and now - self._reliable_ns <= self._settings.lease.duration
 
     def _act(self, action: Action) -> bool:
         """Do one thing; False where what comes after it in this turn must wait for it."""
@@ -120,13 +142,22 @@ class Loop:
     def _call_hook(self, hook: RunHook) -> bool:
         command = [self._settings.promotion.hook, hook.location, hook.former, hook.leader]
         try:
-            done = subprocess.run(command, capture_output=True, check=False, timeout=_HOOK_S, text=True)
+            done = self._run_and_renew(command)
         except (OSError, subprocess.TimeoutExpired) as error:
             self._say("hook.failed", level="warning", command=command, why=str(error))
             return False
         if done.returncode:
             self._say("hook.failed", level="warning", command=command, why=done.stderr[-300:] or str(done.returncode))
         return done.returncode == 0
+
+    def _run_and_renew(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        """Run a program, and keep the Lease meanwhile: else what it has done could not be written down."""
+        run = partial(subprocess.run, command, capture_output=True, check=False, timeout=_HOOK_S)
+        with ThreadPoolExecutor(1, "hook") as pool:
+            running = pool.submit(run, text=True, errors="replace")
+            while wait([running], _RENEW_S).not_done:
+                self._api.look(self._node, is_fit=True)
+        return running.result()
 
     def _note_mistake(self, mistake: str) -> None:
         if mistake and mistake != self._mistake:

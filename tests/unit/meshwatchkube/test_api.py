@@ -302,3 +302,40 @@ def test_memory_that_makes_no_sense_is_reported_once_and_kept(cluster, start, lo
     assert [None, None] == [other.look()[1], other.look()[1]]
     assert ["memory.unreadable"] == log.events()
     assert "{" == _lease(cluster)["metadata"]["annotations"][ANNOTATION]
+
+
+def test_a_process_without_its_daemon_leaves_the_lease_to_one_that_has_one(cluster, start, clock):
+    """Its daemon is gone: it would keep everybody from deciding, with nothing to decide by itself."""
+    first, second, third = start("x"), start("y"), start("z")
+    assert first.look()[0].is_writer
+    assert first.remember(MEMORY)
+    assert not second.look()[0].is_writer
+    clock.skip(11)
+    first.look(is_fit=False)
+    assert MEMORY == first.look(is_fit=False)[1], "it steers by it all the same"
+    assert not third.look(is_fit=False)[0].is_writer, "that one has no daemon either"
+    assert second.look()[0].is_writer, "at once"
+    assert MEMORY == second.look()[1]
+
+    assert not first.look()[0].is_writer, "it has its daemon again, and looks at the Lease before it writes"
+    clock.skip(11)
+    assert not third.look()[0].is_writer, "the note is gone with the holder"
+
+
+def test_a_daemon_that_comes_back_finds_its_process_writing(start, clock):
+    """Nobody else wanted the Lease."""
+    api = start()
+    for is_fit in (False, True, False, True):
+        assert api.look(is_fit=is_fit)[0].is_writer
+        clock.skip(11)
+
+
+def test_a_kubeconfig_that_is_being_written_ends_nothing(cluster, start, clock, log):
+    """The Lease comes in that moment: the watch of all Nodes is begun a little later."""
+    api, text = start(), cluster.kubeconfig.read_text()
+    cluster.kubeconfig.write_text("")
+    assert api.look()[0].is_writer
+    assert [("api.failed", "kubeconfig")] == [(event, fields["what"]) for event, fields in log.lines]
+    cluster.kubeconfig.write_text(text)
+    clock.skip(2)
+    assert 6 == len(_fresh(api).nodes)

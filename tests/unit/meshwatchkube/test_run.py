@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -39,6 +40,8 @@ class _Sides:
         self.failing: tuple[type, ...] = ()
         self.done: list[object] = []
         self.looks, self.asked_for = 0, ""
+        self.fits: list[bool] = []
+        self.renewed: Callable[[], object] = lambda: None
         self.stopped = threading.Event()
 
     @property
@@ -80,8 +83,11 @@ class _Api:
         self._sides = sides
         self.remember, self.write = sides.remember, sides.write
 
-    def look(self, node):
+    def look(self, node, *, is_fit):
         self._sides.asked_for = node
+        self._sides.fits.append(is_fit)
+        if len(self._sides.fits) > 1:
+            self._sides.renewed()
         return self._sides.cluster, self._sides.memory
 
 
@@ -205,3 +211,28 @@ def test_it_goes_round_until_it_is_told_to_stop(sides, log):
     """With the interval between two looks."""
     _loop(sides, log).run(sides.stopped)
     assert 3 == sides.looks
+
+
+def test_who_has_had_no_daemon_for_as_long_as_a_lease_lasts_says_so(sides, log):
+    """A restart of the daemon is over by then; one that takes itself for the broken one is none to decide by."""
+    loop, ill = _loop(sides, log), mesh(is_reliable=False)
+    for at_s, seen in ((0, None), (5, ill), (10, BROKEN), (15, None), (40, ill), (45, ill), (50, BROKEN)):
+        sides.mesh = seen
+        _turn(loop, sides, at_s)
+    assert [False, False, True, True, True, False, True] == sides.fits
+
+
+def test_the_lease_is_renewed_while_a_hook_runs(sides, log, tmp_path):
+    """Else what it has done could not be written down, and it would be called again and again."""
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\nuntil [ -e {tmp_path}/go ]; do sleep 0.05; done\nprintf '\\377' >&2\n")
+    hook.chmod(0o755)
+    promotion = PromotionSettings(mode=Mode.ENFORCE, kind=LeaderKind.HOOK, hook=str(hook))
+    loop = _loop(sides, log, Settings(promotion=promotion))
+    _turn(loop, sides, 0)
+    _turn(loop, sides, 300)
+    sides.renewed = (tmp_path / "go").touch
+    sides.fits.clear()
+    _turn(loop, sides, 320)
+    assert [True, True] == sides.fits, "one look of the turn, one of the wait"
+    assert [Phase.CHANGED] == [change.phase for change in sides.memory.changes]
