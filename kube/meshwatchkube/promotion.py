@@ -53,6 +53,11 @@ class Promotions:
 
     def decide(self, look: Look, memory: Memory) -> Iterator[Action]:
         """What is to be done; at most one step."""
+        moving = next((each for each in memory.changes if each.phase is not Phase.STANDS), None)
+        if moving is not None and self._settings.mode is not Mode.ENFORCE:
+            # Relays would hold the traffic there for as long as it is under way.
+            yield from _drop(look, memory, moving)
+            return
         if self._settings.mode is Mode.OFF:
             return
         accused = {key: pair for pair in look.mesh.pairs for key in self._accusations(look, pair)}
@@ -60,15 +65,14 @@ class Promotions:
         self._well.note((each.location for each in memory.changes if self._is_well(look, each)), look.now)
         if not accused:
             self._told.clear()
-        for change in memory.changes:
+        for change in memory.changes if self._settings.mode is Mode.ENFORCE else ():
             steps = tuple(self._go_on(look, memory, change, accused))
             if steps:
                 yield from steps
                 return
-        is_busy = any(change.phase is not Phase.STANDS for change in memory.changes)
         for (location, former), pair in accused.items():
             has_stood = self._accused.has_lasted((location, former), self._settings.promote_after, look.now)
-            if has_stood and not is_busy and memory.of(location) is None:
+            if has_stood and moving is None and memory.of(location) is None:
                 yield from self._begin(look, memory, pair, former)
                 return
 
@@ -245,6 +249,16 @@ def _abandon(look: Look, memory: Memory, change: Change) -> Iterator[Action]:
         yield Remember(memory=memory.without(change.location))
     text = f"{change.former} goes on leading {change.location}: the reason for a change has gone"
     yield Tell(node=change.former, reason="MeshPromotionEnded", message=text)
+
+
+def _drop(look: Look, memory: Memory, change: Change) -> Iterator[Action]:
+    """End a change that nobody is to go on with, and leave the Nodes as they are."""
+    if change.phase is Phase.DETOUR and not any(stands(mark, look.cluster.nodes) for mark in change.marks):
+        yield from _abandon(look, memory, change)
+        return
+    pair = next((each for each in look.mesh.pairs if each.sides == change.sides), None)
+    has_followed = pair is not None and _leads(look, pair, change.leader)
+    yield from _close(look, memory, change, has_followed=has_followed)
 
 
 def _close(look: Look, memory: Memory, change: Change, *, has_followed: bool) -> Iterator[Action]:

@@ -383,3 +383,25 @@ def test_the_words_of_the_verdict_go_with_the_event():
     """A person reads `kubectl describe node`."""
     _, actions = _play(Promotions(SETTINGS), look(BROKEN), look(BROKEN, at_s=300))
     assert "b2 is to lead cloud instead of b1: new flows die at b1" == actions[1].message
+
+
+@pytest.mark.parametrize("mode", [Mode.OFF, Mode.DRY_RUN])
+def test_a_change_that_nobody_is_to_go_on_with_is_ended(mode):
+    """The part was switched off meanwhile: relays would hold the traffic there for ever, whoever ends their pins."""
+    memory = _begun(Promotions(SETTINGS))
+    switched = _settings(mode=mode)
+    after, actions = _play(Promotions(switched), look(DETOURED, memory=memory, at_s=320))
+    assert ((), ["MeshPromotionEnded"]) == (after.changes, _reasons(actions))
+
+    changed = _at_phase(memory, Phase.CHANGED)
+    after, actions = _play(Promotions(switched), look(FOLLOWED, MARKED, changed, at_s=330))
+    assert (Phase.STANDS, ["MeshPromoted"]) == (after.changes[0].phase, _reasons(actions))
+
+
+@pytest.mark.parametrize("mode", [Mode.OFF, Mode.DRY_RUN])
+def test_nobody_leads_again_by_a_dry_run(mode):
+    """It changes nothing: neither a change of before it was one is taken back, nor is it forgotten."""
+    stands = _at_phase(_begun(Promotions(SETTINGS)), Phase.STANDS)
+    promotions = Promotions(_settings(mode=mode))
+    looks = [look(WELL, known, stands, at_s=at_s) for known in (MARKED, cluster()) for at_s in (400, 2200, 4000)]
+    assert [] == [action for each in looks for action in _play(promotions, each)[1]]
