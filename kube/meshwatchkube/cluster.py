@@ -113,6 +113,11 @@ class Node(_Object, frozen=True, kw_only=True):
         return self.spec.unschedulable and CORDON_ANNOTATION in self.annotations
 
     @property
+    def is_uncordoned(self) -> bool:
+        """Whether somebody else has taken a cordon of ours back; kubectl leaves the annotation."""
+        return CORDON_ANNOTATION in self.annotations and not self.spec.unschedulable
+
+    @property
     def addresses(self) -> frozenset[str]:
         """Every address that the cluster or Kilo knows of it, without prefix lengths."""
         known = {each.address for each in self.status.addresses or ()}

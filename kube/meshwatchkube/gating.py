@@ -10,8 +10,8 @@ all of them tainted pods would have no place: hence two limits, of the taints of
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from meshwatchd.model.fault_codes import FaultCode
 from meshwatchd.model.faults import CATALOGUE
@@ -25,6 +25,9 @@ from meshwatchkube.standing import Standing
 OVERLAY_LAYERS = frozenset({Layer.WIREGUARD, Layer.IPIP, Layer.OVERLAY, Layer.RELAY})
 WELL = "MeshHealthy"
 
+Gated = SetConditions | SetTaint | SetCordon | Tell
+"""What is decided here, each of one node."""
+
 
 class Gating:
     """Conditions, taints and cordons, decided at each look.
@@ -37,61 +40,84 @@ class Gating:
     def __init__(self, settings: GatingSettings, report_age_ns: int) -> None:
         self._settings = settings
         self._report_age_ns = report_age_ns
-        self._broken, self._well = Standing(), Standing()
+        self._broken, self._well, self._unnamed = Standing(), Standing(), Standing()
+        self._tried: frozenset[tuple[type, str]] = frozenset()
 
     def forget(self) -> None:
         """Begin all waits anew."""
-        self._broken.forget()
-        self._well.forget()
+        for each in (self._broken, self._well, self._unnamed):
+            each.forget()
 
     def decide(self, mesh: Mesh, cluster: Cluster, *, now: int) -> Iterator[Action]:
-        """What the holder of the Lease writes."""
+        """What the holder of the Lease writes; what changes nothing is asked for once as long as it is wanted."""
         if self._settings.mode is Mode.OFF:
             return
-        named = self._named(mesh, cluster)
-        broken = {name: fault for name, reports in named.items() if (fault := self._overlay_fault(reports))}
+        actions = [(type(each), each.node, each) for each in self._decide(mesh, cluster, now)]
+        before, self._tried = self._tried, frozenset((kind, node) for kind, node, _ in actions)
+        yield from (each for kind, node, each in actions if not (self._is_dry and (kind, node) in before))
+
+    def _decide(self, mesh: Mesh, cluster: Cluster, now: int) -> Iterator[Gated]:
+        reports = self._reports(mesh, cluster)
+        named = self._by_enough(reports)
+        broken = {name: said[0] for name, said in self._by_enough(filter(is_overlay_fault, reports)).items()}
         self._broken.note(broken, now)
         self._well.note(cluster.nodes.keys() - broken.keys(), now)
+        self._unnamed.note(cluster.nodes.keys() - named.keys(), now)
         for name, node in sorted(cluster.nodes.items()):
-            is_long_well = self._well.has_lasted(name, self._settings.untaint_after, now)
-            yield from self._condition(node, named.get(name, ()), broken.get(name), is_long_well=is_long_well)
+            is_long_well, is_long_unnamed = (
+                standing.has_lasted(name, self._settings.untaint_after, now) for standing in (self._well, self._unnamed)
+            )
+            degraded = _condition(DEGRADED, next(iter(named.get(name, ())), None))
+            unavailable = _condition(OVERLAY_UNAVAILABLE, broken.get(name))
+            yield from self._conditions(node, (degraded, is_long_unnamed), (unavailable, is_long_well))
             if is_long_well and (node.is_tainted or node.is_cordoned_here):
                 yield from self._release(node)
+            elif node.is_uncordoned and not self._is_dry:
+                # By a person. With our annotation on it their next cordon would be taken for ours.
+                yield SetCordon(node=name, version=node.metadata.resource_version, is_cordoned=False)
         room = self._room(mesh, cluster)
         for name, report in sorted(broken.items()):
             node, location = cluster.nodes[name], mesh.members[name].location
             is_due = self._broken.has_lasted(name, self._settings.taint_after, now)
-            if is_due and not _is_gated(node) and room[location] > 0 and room[""] > 0:
+            if is_due and not self._has_no_pods(node) and room[location] > 0 and room[""] > 0:
                 room[location] -= 1
                 room[""] -= 1
                 yield from self._gate(node, report)
 
-    def _named(self, mesh: Mesh, cluster: Cluster) -> Mapping[str, Sequence[Report]]:
-        """What is reported of each node of the mesh that is one of the cluster's, by enough others or by itself."""
+    def _reports(self, mesh: Mesh, cluster: Cluster) -> Sequence[Report]:
+        """What is reported of nodes of the mesh that are in the cluster.
+
+        A node whose own overlay is broken finds its neighbours silent: where as many find itself silent as find the
+        other one, its word on that one counts for nothing.
+        """
+        fresh = tuple(mesh.fresh(self._report_age_ns))
+        finders = Counter(each.culprit for each in fresh if each.fault == SILENT)
+        return [
+            each
+            for each in fresh
+            if each.culprit in cluster.nodes
+            and each.culprit in mesh.members
+            and (each.fault != SILENT or finders[each.culprit] > finders[each.reporter])
+        ]
+
+    def _by_enough(self, reports: Iterable[Report]) -> Mapping[str, Sequence[Report]]:
+        """The reports by the node that is named, of those nodes that enough others name, or that name themselves."""
         found: dict[str, list[Report]] = defaultdict(list)
-        for report in mesh.fresh(self._report_age_ns):
-            if report.culprit in cluster.nodes and report.culprit in mesh.members:
-                found[report.culprit].append(report)
+        for report in reports:
+            found[report.culprit].append(report)
         return {
-            name: reports
-            for name, reports in found.items()
-            if len({each.reporter for each in reports}) >= self._settings.reporters
-            or any(each.reporter == name for each in reports)
+            name: said
+            for name, said in found.items()
+            if len({each.reporter for each in said}) >= self._settings.reporters
+            or any(each.reporter == name for each in said)
         }
 
-    def _overlay_fault(self, reports: Sequence[Report]) -> Report | None:
-        return next((report for report in reports if is_overlay_fault(report)), None)
-
-    def _condition(
-        self, node: Node, reports: Sequence[Report], broken: Report | None, *, is_long_well: bool
-    ) -> Iterator[Action]:
-        """Conditions come at once and go after `untaint_after`; what stays as it is costs no request."""
-        wanted = [_condition(DEGRADED, reports[0] if reports else None), _condition(OVERLAY_UNAVAILABLE, broken)]
-        held = [node.condition(each.type) for each in wanted]
+    def _conditions(self, node: Node, *wanted: tuple[Condition, bool]) -> Iterator[Gated]:
+        """Conditions come at once and go when they have been unfounded for long; what stays costs no request."""
         changed = tuple(
             new
-            for new, old in zip(wanted, held, strict=True)
-            if new.status != old.status and (new.status == "True" or is_long_well)
+            for new, is_long_over in wanted
+            if new.status != node.condition(new.type).status and (new.status == "True" or is_long_over)
         )
         if not changed:
             return
@@ -100,7 +126,11 @@ class Gating:
         for reason, message, is_bad in told if not self._is_dry else ():
             yield Tell(node=node.name, reason=reason, message=message, is_warning=is_bad)
 
-    def _gate(self, node: Node, report: Report) -> Iterator[Action]:
+    def _has_no_pods(self, node: Node) -> bool:
+        """Whether new pods are kept off a node already; a cordon of somebody else's is not made ours."""
+        return _is_gated(node) or (self._settings.cordon and node.spec.unschedulable)
+
+    def _gate(self, node: Node, report: Report) -> Iterator[Gated]:
         version = node.metadata.resource_version
         if self._settings.cordon:
             yield SetCordon(node=node.name, version=version, is_cordoned=True, fault=report.fault, is_dry=self._is_dry)
@@ -108,7 +138,7 @@ class Gating:
             ours = Taint(key=TAINT_KEY, effect=self._settings.effect, value=report.fault)
             yield SetTaint(node=node.name, version=version, taints=(*node.taints, ours), is_dry=self._is_dry)
 
-    def _release(self, node: Node) -> Iterator[Action]:
+    def _release(self, node: Node) -> Iterator[Gated]:
         version = node.metadata.resource_version
         if node.is_tainted:
             others = tuple(taint for taint in node.taints if taint.key != TAINT_KEY)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
 from meshwatchkube.actions import SetConditions, SetCordon, SetTaint, Tell
 from meshwatchkube.cluster import CORDON_ANNOTATION, DEGRADED, OVERLAY_UNAVAILABLE, TAINT_KEY, Condition, Taint
 from meshwatchkube.gating import Gating, is_overlay_fault
+from meshwatchkube.mesh import SILENT, Report
 from meshwatchkube.settings import GatingSettings, Mode
 from tests.support.kube import PLACES, SECOND, cluster, mesh, node, report
 
@@ -200,3 +203,60 @@ def test_forgetting_begins_each_wait_anew():
     _decide(gating, NAMED, b3)
     gating.forget()
     assert [] == _decide(gating, NAMED, b3, at_s=120)
+
+
+def test_a_fault_that_one_alone_has_seen_taints_nobody_though_another_names_the_node_for_something_else():
+    """The second one reports a warning."""
+    gating = _gating()
+    reports = (report("b3", by="b1"), report("b3", by="a1", fault="conntrack-full"))
+    b3 = _with("b3", conditions=BAD[:1])
+    assert [] == _decide(gating, reports, b3) + _decide(gating, reports, b3, at_s=500)
+
+
+def test_nodes_whose_own_overlay_is_broken_have_no_neighbours_tainted():
+    """Two of five: each finds all others silent, and so would the first by name be named by two."""
+    names = ("b1", "b2", "b3", "b4", "b5")
+    pairs = [(one, other) for one in names for other in names if one != other and {one, other} & {"b4", "b5"}]
+    reports = tuple(Report(reporter=one, location="cloud", towards="", fault=SILENT, culprit=two) for one, two in pairs)
+    known = type(cluster())(nodes={name: node(name) for name in names}, is_fresh=True, is_writer=True)
+    seen = mesh(reports=reports)
+    members = {name: replace(seen.members["b1"], name=name) for name in names}
+    gating, seen = _gating(max_share=1), replace(seen, members=members)
+    list(gating.decide(seen, known, now=0))
+    actions = list(gating.decide(seen, known, now=500 * SECOND))
+    assert ["b4", "b5"] == [each.node for each in actions if isinstance(each, SetTaint)]
+
+
+def test_a_warning_that_comes_and_goes_leaves_its_condition_for_the_wait():
+    """Else each gap between two reports would be an Event."""
+    gating, degraded = _gating(), _with("b3", conditions=BAD[:1])
+    full = tuple(report("b3", by=by, fault="conntrack-full") for by in ("b1", "a1"))
+    for at_s in (0, 1000):
+        assert [] == _decide(gating, full, degraded, at_s=at_s)
+    assert [] == _decide(gating, (), degraded, at_s=1005) + _decide(gating, (), degraded, at_s=1304)
+    (conditions, _) = _decide(gating, (), degraded, at_s=1305)
+    assert [(DEGRADED, "False")] == [(each.type, each.status) for each in conditions.conditions]
+
+
+def test_a_cordon_of_somebody_elses_is_not_made_ours():
+    """It would be taken back with the fault, in the middle of their work."""
+    gating, drained = _gating(cordon=True), _with("b3", conditions=BAD)
+    drained = msgspec.structs.replace(drained, spec=msgspec.structs.replace(drained.spec, unschedulable=True))
+    assert [] == _decide(gating, NAMED, drained) + _decide(gating, NAMED, drained, at_s=500)
+
+
+def test_who_takes_our_cordon_back_takes_our_annotation_with_it():
+    """It is left by kubectl, and their next cordon would count as ours: `kubectl drain` would be undone at once."""
+    left = _with("b3", cordoned="overlay-new-flows")
+    left = msgspec.structs.replace(left, spec=msgspec.structs.replace(left.spec, unschedulable=False))
+    assert [SetCordon(node="b3", version="7", is_cordoned=False)] == _decide(_gating(cordon=True), (), left)
+
+
+def test_a_dry_run_asks_once_for_what_it_would_do():
+    """Nothing changes by it, so it would be asked for at each look; and again when it has been otherwise meanwhile."""
+    gating = _gating(mode=Mode.DRY_RUN)
+    assert 1 == len(_decide(gating, NAMED))
+    assert [] == _decide(gating, NAMED, at_s=5)
+    assert [SetTaint] == [type(each) for each in _decide(gating, NAMED, at_s=120)]
+    assert [] == _decide(gating, NAMED, at_s=125) + _decide(gating, (), at_s=130)
+    assert 1 == len(_decide(gating, NAMED, at_s=135))
