@@ -20,11 +20,12 @@ from meshwatchkube.mesh import Mesh, Pair, Path
 def steer(mesh: Mesh, memory: Memory) -> Iterator[Action]:
     """What a process asks of the daemon on its own node."""
     for pair in mesh.pairs:
-        change = next((each for each in memory.changes if each.sides == pair.sides), None)
-        is_moving = change is not None and change.phase is not Phase.STANDS
-        if change is not None and is_moving and pair.remote not in mesh.pins:
+        # Of one that stands at either end nothing is to be done; the other end may be about to change all the same.
+        moving = (each for each in memory.changes if each.sides == pair.sides and each.phase is not Phase.STANDS)
+        change = next(moving, None)
+        if change is not None and pair.remote not in mesh.pins:
             yield from _pin(pair, change)
-        elif not is_moving and pair.remote in mesh.pins:
+        elif change is None and pair.remote in mesh.pins:
             yield Unpin(remote=pair.remote)
 
 

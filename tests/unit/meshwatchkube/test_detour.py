@@ -63,3 +63,11 @@ def test_traffic_is_on_a_detour_by_its_standby_link_alone():
     assert is_on(pair(active="a2-b2"), ("b2", "a2"))
     assert not is_on(pair(active="a1-b2"), ("a2", "b2"))
     assert not is_on(pair(active="a1-b1"), ("a1", "b1"))
+
+
+def test_a_change_that_stands_at_the_other_end_hides_none():
+    """a2 leads for a1 since yesterday, and b1 breaks today."""
+    other = Change(location="onprem", remote="cloud", leader="a2", former="a1", phase=Phase.STANDS)
+    both = Memory(changes=(other, CHANGE))
+    assert [Pin] == [type(each) for each in steer(mesh(at="b2", active="a1-b2"), both)]
+    assert [] == list(steer(mesh(at="b2", active="a2-b2", pins=("onprem",)), both))
