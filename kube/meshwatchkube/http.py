@@ -29,6 +29,9 @@ SILENCE_S: Final = 90.0
 
 GONE, CONFLICT, NOT_FOUND, FORBIDDEN, UNREACHED = 410, 409, 404, 403, 0
 
+_NONSENSE: Final = (LookupError, TypeError, ValueError)
+"""What lightkube raises where an exec plugin prints no token: one that fails does so now and then without a status."""
+
 
 class ApiError(Exception):
     """A request that has not done what it should.
@@ -124,7 +127,7 @@ def connect(kubeconfig: str, timeout_s: float) -> Http:
 def _translated() -> Iterator[None]:
     try:
         yield
-    except (httpx2.HTTPError, httpx2.StreamError, KubeconfigError, OSError, RuntimeError) as error:
+    except (httpx2.HTTPError, httpx2.StreamError, KubeconfigError, OSError, RuntimeError, *_NONSENSE) as error:
         raise ApiError(UNREACHED, f"{type(error).__name__}: {error}"[:300]) from error
 
 

@@ -2,7 +2,8 @@
 
     list (in pages) -> resourceVersion -> watch with bookmarks -> ended by the server: watch again from the last version
                                                                -> 410 Gone: list again
-                                                               -> failed, or silent for too long: wait, watch again
+                                                               -> cut, mute, or silent for too long: wait, watch again
+                                                               -> refused: wait, list again
 
 A watch tells nothing while nothing happens, which looks like a broken connection; bookmarks tell the two apart
 (k8s.io/kubernetes, KEP-956). They also keep the version recent enough to go on from.
@@ -87,7 +88,7 @@ class NodeWatch:
         self._selector = {"fieldSelector": f"metadata.name={only}"} if only else {}
         self._lock = threading.Lock()
         self._nodes: dict[str, Node] = {}
-        self._version = ""
+        self._version, self._is_refused = "", False
         self._heard_ns: int | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="node-watch", daemon=True)
@@ -126,13 +127,18 @@ class NodeWatch:
 
     def _follow(self) -> None:
         while not self._stopped.is_set():
+            is_known = bool(self._version)
             try:
-                if not self._version:
+                if not is_known:
                     self._list()
                 self._watch()
             except (ApiError, DecodeError) as error:
-                if isinstance(error, ApiError) and error.status == GONE:
+                status = None if isinstance(error, DecodeError) else error.status
+                if status != UNREACHED:
+                    # Some versions are refused for ever, with whatever status: only a list gives another one.
+                    self._is_refused |= bool(self._version)
                     self._version = ""
+                if status == GONE and is_known:
                     continue
                 if not self._stopped.is_set():
                     self._stopped.wait(self._backoff.failed(str(error), self._clock()) / 1e9)
@@ -141,7 +147,8 @@ class NodeWatch:
         nodes, version = list_nodes(self._http, self._selector)
         with self._lock:
             self._nodes, self._version, self._heard_ns = nodes, version, self._clock()
-        self._backoff.worked()
+        if not self._is_refused:
+            self._backoff.worked()
 
     def _watch(self) -> None:
         parameters = {
@@ -151,11 +158,16 @@ class NodeWatch:
             "timeoutSeconds": str(LASTS_S),
             **self._selector,
         }
+        is_mute = True
         for line in self._http.lines(NODES, parameters):
             if self._stopped.is_set():
                 return
             if line:
+                is_mute = False
                 self._take(decode_json(line.encode(), _Event, ANSWER))
+        if is_mute:
+            # As of an API server that is stopping, or a proxy: asked again at once, it would be asked without end.
+            raise ApiError(UNREACHED, "the watch ended without a word")
 
     def _take(self, event: _Event) -> None:
         if event.type == "ERROR":
@@ -168,4 +180,5 @@ class NodeWatch:
                 self._nodes.pop(node.name, None)
             elif event.type != "BOOKMARK":
                 self._nodes[node.name] = node
+        self._is_refused = False
         self._backoff.worked()

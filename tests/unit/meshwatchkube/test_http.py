@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
@@ -123,3 +124,17 @@ def test_neither_file_nor_service_account(tmp_path):
         connect("", 1)
     with pytest.raises(ConfigError):
         connect(str(tmp_path / "missing"), 1)
+
+
+@pytest.mark.parametrize("printed", ["", "no network", "{}", '{"status": null}'])
+def test_an_exec_plugin_that_prints_no_token_is_a_failure_of_the_request(tmp_path, printed):
+    """It asks a cloud for one, in the middle of an outage; the thread that watches Nodes must not end for it."""
+    path = tmp_path / "k"
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "printf", "args": ["%s", printed]}
+    text = kubeconfig_text("http://127.0.0.1:1")
+    path.write_text(text.replace('"user": {}', f'"user": {{"exec": {json.dumps(plugin)}}}'))
+    http = connect(str(path), 1)
+    assert UNREACHED == _refusal(http).status
+    with pytest.raises(ApiError):
+        list(http.lines(NODES, {}))
+    http.close()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import time
+from typing import cast
 
 import pytest
 
-from meshwatchkube.http import connect
+from meshwatchkube.http import Http, connect
 from meshwatchkube.pace import Backoff
 from meshwatchkube.watch import NodeWatch
 from netnslab.kube_api.resources import NODES
@@ -120,3 +121,41 @@ def test_failures_are_reported_once_and_tried_again(tmp_path, start, log):
         api.failing.clear()
         eventually(lambda: watch.picture(60 * SECOND)[1], "the list")
         assert ["api.failed", "api.recovered"] == log.events()
+
+
+def test_a_version_that_is_refused_is_not_asked_for_for_ever(tmp_path, log):
+    """As of an etcd that was restored, or with an error of the server about one event: only a list goes around it."""
+    with served(tmp_path) as api:
+        backoff = _Hasty("nodes", log, random.Random(1))
+        watch = NodeWatch(connect(str(api.kubeconfig), 1), backoff, time.monotonic_ns)
+        watch._version = "broken"
+        watch.start()
+        eventually(lambda: 6 == len(_names(watch)), "a list")
+        _label(api, "b1", "1")
+        eventually(lambda: {"x": "1"} == watch.picture(60 * SECOND)[0]["b1"].labels, "what happens after it")
+        eventually(lambda: ["api.failed", "api.recovered"] == log.events(), "one line each")
+        watch.stop()
+
+
+class _Mute:
+    """An API server that ends each watch at once."""
+
+    def __init__(self, http):
+        self.watches, self._http = 0, http
+        self.send, self.interrupt, self.close = http.send, http.interrupt, http.close
+
+    def lines(self, _path, _parameters):
+        """None."""
+        self.watches += 1
+        return iter(())
+
+
+def test_a_watch_that_ends_without_a_word_is_not_begun_again_at_once(tmp_path, log):
+    """A server that is stopping answers so, hundreds of times a second if it is asked that often."""
+    with served(tmp_path) as api:
+        mute, backoff = _Mute(connect(str(api.kubeconfig), 1)), Backoff("nodes", log, random.Random(1))
+        watch = NodeWatch(cast("Http", mute), backoff, time.monotonic_ns)
+        watch.start()
+        eventually(lambda: ["api.failed"] == log.events(), "the first one")
+        watch.stop()
+        assert 1 == mute.watches
