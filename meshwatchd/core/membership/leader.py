@@ -4,17 +4,19 @@ Kilo elects; each node tells its role when it has lasted for a while (profiles.s
 other, and where an agent has died the former leader goes on saying that it leads. So of all that say so
 
     those that were heard lately come first,
+    then those that lead a location, before those of whom each leads itself,
     then those that more members of the location send their packets to,
     then the one that began later, then the first by name,
 
-and nobody is deposed while no other one says that it leads.
+and nobody is deposed while no other one says that it leads. A node that boots may have no other device yet than a wg0
+of its administrators, by which it would lead itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from meshwatchd.core.membership.location import Hellos, leader_of
+from meshwatchd.core.membership.location import FULL, Hellos, leader_of
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MS
 
@@ -36,7 +38,13 @@ def claimant(
     claimants = [name for name in present if hellos[name].view.is_leader]
     return min(
         claimants,
-        key=lambda name: (name not in alive, -votes.get(name, 0), -hellos[name].leads_since_ns, name),
+        key=lambda name: (
+            name not in alive,
+            hellos[name].view.granularity == FULL,
+            -votes.get(name, 0),
+            -hellos[name].leads_since_ns,
+            name,
+        ),
         default=None,
     )
 

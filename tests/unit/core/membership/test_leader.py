@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from meshwatchd.core.membership.leader import SETTLE_NS, LeaderKeeper, claimant
@@ -21,6 +22,12 @@ def _told(claims, following, since=None):
         seen = {"is_leader": name in claims, "leader": hellos.overlay_ip(following.get(name, name))}
         told[name] = hellos.hello(name, seen=seen, leads_since_ns=(since or {}).get(name, 0))
     return told
+
+
+def _booting(name, told):
+    """The same, but a node has no device yet but a wg0 of its administrators, by which it leads itself."""
+    view = msgspec.structs.replace(told[name].view, granularity="full")
+    return {**told, name: msgspec.structs.replace(told[name], view=view)}
 
 
 def _keeper() -> Any:
@@ -43,11 +50,18 @@ def _claimant(told, alive=NAMES):
         (_told(["a1", "a2"], {}, since={"a1": 5, "a2": 9}), NAMES, "a2"),
         (_told(["a1", "a2"], {}), NAMES, "a1"),
         (_told(["a1"], {"a2": "a1"}), (), "a1"),
+        (_booting("a2", _told(["a1", "a2"], {}, since={"a1": 5, "a2": 9})), NAMES, "a1"),
+        (_booting("a2", _told(["a2"], {})), NAMES, "a2"),
     ],
-    ids=["nobody", "one", "votes", "votes the other way", "the living", "the later", "by name", "all silent"],
+    ids=[
+        *("nobody", "one", "votes", "votes the other way", "the living", "the later", "by name", "all silent"),
+        *("a node that boots", "it alone"),
+    ],
 )
 def test_of_all_that_say_so_one_leads(told, alive, leader):
-    """The living before the dead, the followed before the lonely, the later before the earlier."""
+    """The living before the dead, who leads others before who leads itself, the followed before the lonely, the later
+    before the earlier.
+    """
     assert leader == _claimant(told, alive)
 
 
