@@ -7,6 +7,7 @@ to its neighbours is in table 1107. Names are in Kilo's graph only, and without 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
@@ -46,6 +47,9 @@ def _device(snapshot: Snapshot, sources: Sources, declared: MeshSettings) -> tup
     return None, Finding(source=f"link {DEVICE}", text=f"there is no {DEVICE}: this node is in no Kilo mesh")
 
 
+_NO_NAME = re.compile(r"[^A-Za-z0-9.-]+")
+
+
 class _Node:
     """One look at one node."""
 
@@ -71,7 +75,7 @@ class _Node:
         return LocalView(
             profiles=("kilo",),
             node=self._name,
-            location=LocationName(own.location if own is not None else ""),
+            location=self._location(),
             leader="" if self._is_up else self._gateway,
             is_leader=self._is_up,
             granularity=self._granularity,
@@ -178,10 +182,15 @@ class _Node:
         return next((name for name in used if name in IPIP_DEVICES), "") or next(present, "")
 
     def _compatibility(self) -> tuple[str, Finding]:
-        """Whose overlay Kilo relies on inside a location: "flannel", "cilium", or "none"."""
-        device = self._gateway_device or next((route.dev for route in self._delivered), "")
-        if device.startswith("flannel") or (not device and self._has("flannel.")):
-            shown = device or "flannel's device"
+        """Whose overlay Kilo relies on inside a location: "flannel", "cilium", or "none".
+
+        Who leads may have a static route of its administrators, to a private network, that looks like Kilo's.
+        """
+        delivers = next((route.dev for route in self._delivered), "")
+        device = (delivers or self._gateway_device) if self._is_up else (self._gateway_device or delivers)
+        is_guess = not device or (self._is_up and not delivers)
+        if device.startswith("flannel") or (is_guess and self._has("flannel.")):
+            shown = device if device.startswith("flannel") else "flannel's device"
             text = f"inside the location packets go by {shown}: Kilo's compatibility is flannel"
             return "flannel", Finding(source=f"routes into {shown}", text=text)
         if self._has("cilium_host"):
@@ -214,9 +223,21 @@ class _Node:
         by_address = (each for each in graph.nodes if self._node_ip and each.node_ip == self._node_ip)
         return graph.node(name) or next(by_address, None)
 
+    def _location(self) -> LocationName:
+        """As names are written in hellos; empty where another location would have the same."""
+        graph, own = self._sources.kilo, self._in_graph
+        if graph is None or own is None:
+            return LocationName("")
+        others = {each.location for each in graph.nodes} - {own.location}
+        name = _written(own.location)
+        return LocationName("" if name in map(_written, others) else name)
+
     def _why_location(self) -> Iterator[Finding]:
         if self._in_graph is not None:
+            name = self._location()
             text = f"this node is {self._in_graph.name} in {self._in_graph.location}"
+            if name != self._in_graph.location:
+                text += f", which is written {name}" if name else ", which cannot be written as a name"
         elif self._sources.kilo is not None:
             text = f"there is neither a node {self._name} nor one at {self._node_ip or 'an address of ours'} in it"
         else:
@@ -251,6 +272,11 @@ class _Node:
         if graph is not None and reading.is_in(address, graph.wireguard_cidr):
             return True
         return any(reading.is_in(address, str(network)) for _, network in reading.networks_of(self._link))
+
+
+def _written(location: str) -> str:
+    """A location by what names are made of: labels of Kubernetes may have underscores, annotations anything."""
+    return _NO_NAME.sub("-", location).strip(".-")
 
 
 def _addresses(prefixes: Iterable[str]) -> Iterator[str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from meshwatchd.core.membership.validation import complaint
+from meshwatchd.model.discovery import Hello
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import Link, Snapshot, WireGuardPeer
+from meshwatchd.model.snapshot import Gateway, Link, Snapshot, WireGuardPeer
 from meshwatchd.model.sources import KiloGraph, KiloMetrics, KiloNode, Sources
 from meshwatchd.profiles.kilo import look
 from tests.support import node_states
@@ -291,3 +293,47 @@ def test_somebodys_static_routes_into_a_tunnel_are_not_kilos():
     )
 
     assert "10.244.1.0" == seen(both, node="a3").leader
+
+
+def _located(*locations):
+    """The graph of a1, a2 and b1 in these locations."""
+    nodes = zip(("a1", "a2", "b1"), locations, strict=True)
+    return Sources(
+        kilo=KiloGraph(
+            wireguard_cidr="10.4.0.0/16",
+            nodes=tuple(
+                KiloNode(name=name, location=location, pod_cidr=f"10.244.{number}.0/24")
+                for number, (name, location) in enumerate(nodes, 1)
+            ),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("locations", "name", "words"),
+    [
+        (("dc_1", "dc_1", "dc_2"), "dc-1", "this node is a2 in dc_1, which is written dc-1"),
+        (("_Süd 2_", "_Süd 2_", "x"), "S-d-2", "which is written S-d-2"),
+        (("東京", "東京", "大阪"), "", "which cannot be written as a name"),
+        (("dc_1", "dc_1", "dc-1"), "", "which cannot be written as a name"),
+    ],
+)
+def test_a_location_is_named_as_hellos_have_names(locations, name, words):
+    """A label may have underscores: peers would refuse each hello of such a node, and nobody would watch anything.
+    Where two would have one name, the location is named after its first leader.
+    """
+    view = seen(kilo_flannel("a2"), _located(*locations))
+    assert name == view.location
+    assert words in texts(view)
+    assert "" == complaint(Hello(view=msgspec.structs.replace(view, why=(), candidates=()), home=view.location))
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_a_route_of_its_administrators_is_no_overlay(is_alone):
+    """A leader has none of Kilo's by another node: a static one to a private network of the cloud looks like that."""
+    state = kilo_flannel("a1")
+    private = Gateway(dev="eth1", via="10.0.0.1", table=254, protocol=4, routes=1)
+    routes = tuple(each for each in state.device_routes if not (is_alone and each.table == 1107))
+    view = seen(msgspec.structs.replace(state, gateways=(*state.gateways, private), device_routes=routes), node="a1")
+    assert ("", "") == (view.overlay_device, view.overlay_ip), "flannel's are"
+    assert "Kilo's compatibility is flannel" in texts(view)
