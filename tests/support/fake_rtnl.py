@@ -65,10 +65,11 @@ def link_body(
     return head + encode_attribute(3, name.encode() + b"\0") + encode_attribute(4, struct.pack("=I", mtu)) + info
 
 
-def address_body(index: int, text: str, *, length: int = 24, scope: int = 0) -> bytes:
+def address_body(index: int, text: str, *, length: int = 24, scope: int = 0, is_secondary: bool = False) -> bytes:
     """RTM_NEWADDR without its header."""
     data = packed_ip(text)
-    head = struct.pack("=BBBBI", socket.AF_INET6 if len(data) > 4 else socket.AF_INET, length, 0, scope, index)
+    family = socket.AF_INET6 if len(data) > 4 else socket.AF_INET
+    head = struct.pack("=BBBBI", family, length, is_secondary, scope, index)
     return head + encode_attribute(1, data) + (encode_attribute(2, data) if len(data) == 4 else b"")
 
 

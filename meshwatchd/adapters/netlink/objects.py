@@ -26,6 +26,8 @@ ADDRESS: Final = struct.Struct("=BBBBI")
 _LLADDR, _IFNAME, _MTU, _LINKINFO, _KIND, _DATA = 1, 3, 4, 18, 1, 2
 _VNI, _VXLAN_LINK, _LOCAL, _PORT, _LOCAL6, _COLLECT_METADATA = 1, 3, 4, 15, 17, 25
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
+_IFA_F_SECONDARY: Final = 0x01
+"""linux/if_addr.h; IFA_F_TEMPORARY, of IPv6, is the same bit."""
 _ADDRESS_BYTES: Final = (4, 16)
 _MAC_BYTES: Final = 6
 _U32: Final = struct.Struct("=I")
@@ -37,13 +39,18 @@ _ADDRESS_KEY: Final = struct.Struct("=IB")
 
 
 class Address(NamedTuple):
-    """An address on a device; family AF_INET or AF_INET6, scope as in linux/rtnetlink.h (0 is global)."""
+    """An address on a device; family AF_INET or AF_INET6, scope as in linux/rtnetlink.h (0 is global).
+
+    Attributes:
+        is_secondary: of IPv4, that its network had another one before; of IPv6, that it lasts for days (RFC 8981).
+    """
 
     ifindex: int
     family: int
     scope: int
     address: bytes
     length: int
+    is_secondary: bool = False
 
 
 @Door("netlink link")
@@ -121,18 +128,19 @@ def pack_address(body: bytes) -> Packed | None:
         DecodeError: the bytes are cut short.
     Source: inet_fill_ifaddr(): IFA_LOCAL is this end's address; IPv6 has it on point-to-point links only.
     """
-    family, length, _flags, scope, index = ADDRESS.unpack_from(body)
+    family, length, flags, scope, index = ADDRESS.unpack_from(body)
     found = attributes(body, ADDRESS.size)
     address = found.get(_IFA_LOCAL) or found.get(_IFA_ADDRESS) or b""
     if family not in {socket.AF_INET, socket.AF_INET6} or len(address) not in _ADDRESS_BYTES:
         return None
-    return _ADDRESS_KEY.pack(index, family) + address, (bytes((scope, length)),)
+    is_secondary = bool(flags & _IFA_F_SECONDARY)
+    return _ADDRESS_KEY.pack(index, family) + address, (bytes((scope, length, is_secondary)),)
 
 
 def unpack_address(key: bytes, value: bytes) -> Address:
     """The Address of a key and its value."""
     index, family = _ADDRESS_KEY.unpack_from(key)
-    return Address(index, family, value[0], key[_ADDRESS_KEY.size :], value[1])
+    return Address(index, family, value[0], key[_ADDRESS_KEY.size :], value[1], bool(value[2]))
 
 
 def index_of(key: bytes) -> int:

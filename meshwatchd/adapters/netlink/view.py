@@ -229,16 +229,12 @@ class View:
         for link in links:
             held = addresses.get(link.index, [])
             if self._is_shown(link, held):
-                told = sorted(
-                    (each.family, each.scope, objects.render_address(each.address), each.length) for each in held
-                )
-                v4 = [(text, length) for family, scope, text, length in told if family == socket.AF_INET]
-                v6 = [text for family, scope, text, _ in told if family == socket.AF_INET6 and scope == 0]
+                v4, v6 = _in_order(held, socket.AF_INET), _in_order(held, socket.AF_INET6)
                 yield msgspec.structs.replace(
                     link,
-                    addresses=tuple(text for text, _ in v4[:MAX_ADDRESSES]),
-                    addresses_v6=tuple(v6[:MAX_ADDRESSES]),
-                    prefix_lengths=tuple(length for _, length in v4[:MAX_ADDRESSES]),
+                    addresses=tuple(objects.render_address(each.address) for each in v4),
+                    addresses_v6=tuple(objects.render_address(each.address) for each in v6 if not each.scope),
+                    prefix_lengths=tuple(each.length for each in v4),
                 )
 
     def _is_shown(self, link: Link, addresses: Iterable[objects.Address]) -> bool:
@@ -383,3 +379,17 @@ def _describe_neighbour(each: compact.NeighbourEntry, devices: Mapping[int, str]
         lladdr=each.lladdr.hex(":"),
         is_permanent=bool(each.state & NUD_PERMANENT),
     )
+
+
+def _in_order(held: Iterable[objects.Address], family: int) -> list[objects.Address]:
+    """The addresses of a device, a bounded number, what the node is known by first.
+
+    It goes by the first one where nobody names its address. Last come those that stay for a while: temporary ones of
+    IPv6, and those of virtual routers and API servers (keepalived, kube-vip), which go from node to node.
+    """
+
+    def rank(each: objects.Address) -> tuple[int, bool, bool, str]:
+        is_alone = (each.family, each.length) == (socket.AF_INET, 32)
+        return each.scope, each.is_secondary, is_alone, objects.render_address(each.address)
+
+    return sorted((each for each in held if each.family == family), key=rank)[:MAX_ADDRESSES]

@@ -69,6 +69,25 @@ def test_a_snapshot_has_devices_with_addresses_and_our_own_objects():
     assert ((), (), ()) == (seen.device_routes, seen.neighbours, seen.forwarding)
 
 
+def test_a_node_is_known_by_the_address_that_stays():
+    """A virtual one of keepalived or kube-vip goes to another node, and a temporary one of IPv6 goes in some days: by
+    any of these the node would become another one to its peers, and the address would be found at two MACs.
+    """
+    source = kernel("eth0")
+    source.addresses = [
+        address_body(ETH0, "10.2.0.100", length=32),
+        address_body(ETH0, "10.2.0.11", is_secondary=True),
+        address_body(ETH0, "10.2.0.12"),
+        address_body(ETH0, "fd00::1", length=64, is_secondary=True),
+        address_body(ETH0, "fd00::2", length=64),
+    ]
+
+    (link,) = snapshot(source).links
+    assert ("10.2.0.12", "10.2.0.100", "10.2.0.11") == link.addresses
+    assert (24, 32, 24) == link.prefix_lengths
+    assert ("fd00::2", "fd00::1") == link.addresses_v6
+
+
 def test_a_nodes_own_place_is_told():
     """Discovery starts from networks, the default route, and what most routes have in common."""
     source = kernel("eth0")
