@@ -156,8 +156,11 @@ class Agent:
 
     def view(self) -> LocalView | None:
         """What this node can tell of itself; None before the kernel has been read."""
-        refused = () if self._discovery is None else self._discovery.refused
-        return None if self._snapshot is None else self._own_view.look(self._snapshot, refused)
+        found = self._discovery
+        if found is not None and found.view is not None:
+            # As discovery has it. Who looks for himself takes from it the role that is due: it would not be told.
+            return msgspec.structs.replace(found.view, why=(*found.view.why, *found.refused))
+        return None if self._snapshot is None else self._own_view.look(self._snapshot)
 
     def events(self) -> EventStore:
         """The events kept."""

@@ -6,10 +6,8 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Self
 
-import msgspec
-
 from meshwatchd.adapters.sources import SourceReader, plugins
-from meshwatchd.model.discovery import Finding, LocalView
+from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.snapshot import Snapshot
@@ -62,13 +60,10 @@ class OwnView:
         after = await self._reader.refresh(is_urgent=is_urgent)
         return after != before, tuple(each for each in after.rejected if each not in before.rejected)
 
-    def look(self, snapshot: Snapshot, refused: tuple[Finding, ...] = ()) -> LocalView:
-        """The view of this node, from a snapshot and what the sources last said; what of other nodes' words is refused
-        is shown beside what of the sources' is.
-        """
+    def look(self, snapshot: Snapshot) -> LocalView:
+        """The view of this node by a snapshot and what the sources said last; a role that is due counts from now on."""
         view = compose.look(snapshot, self._reader.sources, self._declared, self._node, looks=self._looks)
-        steady = self._steady.observe(self._carrier.observe(view, snapshot), self._clock())
-        return msgspec.structs.replace(steady, why=(*steady.why, *refused)) if refused else steady
+        return self._steady.observe(self._carrier.observe(view, snapshot), self._clock())
 
     def deadline(self) -> int | None:
         """When to look again although nothing has changed, on the clock; None for no such need."""

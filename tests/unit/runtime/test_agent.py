@@ -30,12 +30,14 @@ from meshwatchd.model.service_check import NOT_SEEN
 from meshwatchd.model.settings import DaemonSettings, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.status import Status
+from meshwatchd.profiles.steady import Steady
 from meshwatchd.runtime import link
 from meshwatchd.runtime.agent import Agent
 from meshwatchd.runtime.logging import make_log
 from meshwatchd.wire.auth import MeshSecret
 from tests.support.example_bisection import RESULT
 from tests.support.lab_mesh import declared_mesh
+from tests.support.node_states import kilo_flannel
 from tests.support.service_frames import ASKED
 from tests.unit.core.diagnosis.test_bisection_trigger import verdict
 
@@ -100,6 +102,27 @@ def test_the_last_status_is_what_operators_get(settings):
     assert before is None
     assert STATUS == msgspec.structs.replace(after, knowledge=None, resident_bytes=0)
     assert after.resident_bytes > 2**22
+
+
+def test_who_asks_what_a_node_is_takes_no_role_from_discovery(settings):
+    """A role that is due counts from the next look on: were that an operator's, nobody would be told of it. What others
+    say wrongly is shown with the reasons.
+    """
+
+    async def scenario(agent, _engine):
+        agent._own_view._steady = Steady(hold_ns=1)
+        for name in ("a2", "a1"):
+            agent._snapshot = kilo_flannel(name)
+            agent._discovery._view = agent._own_view.look(agent._snapshot)
+        agent._discovery._remarks.complain("b3", "pod_cidr 'everything' is no IPv4 prefix")
+        return agent.view(), agent._own_view.deadline()
+
+    log = make_log("json", level="error")
+    shown, due_ns = with_agent(settings, scenario, log, (MeshSecret(secret=bytes(32)),))
+
+    assert due_ns is not None
+    assert not shown.is_leader
+    assert "hello of b3" == shown.why[-1].source
 
 
 class Refusals:

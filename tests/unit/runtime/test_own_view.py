@@ -6,7 +6,6 @@ import asyncio
 import importlib
 
 from meshwatchd.adapters.sources import SourceReader
-from meshwatchd.model.discovery import Finding
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import DaemonSettings, MeshSettings, Settings
 from meshwatchd.profiles.compose import LOOKS
@@ -42,15 +41,6 @@ def test_names_come_with_kilos_agent_and_stay_without_it(tmp_path):
     assert ["", "onprem"] == told
     assert [True, False, True, False] == [has_changed for has_changed, _ in outcomes]
     assert [[], [], ["kilo graph", "kilo metrics"], []] == [[each.source for each in new] for _, new in outcomes]
-
-
-def test_what_others_say_wrongly_is_shown_with_the_rest(tmp_path):
-    """`topology --why` tells of hellos as of files and agents: the source, and what is wrong with it."""
-    refused = (Finding(source="hello of b3", text="rejected: pod_cidr 'everything' is no IPv4 prefix"),)
-    own = OwnView(MeshSettings(), NodeName("a1"), reader=SourceReader(places_in(tmp_path)), looks=LOOKS)
-    view = own.look(kilo_flannel("a1"))
-
-    assert (*view.why, *refused) == own.look(kilo_flannel("a1"), refused).why
 
 
 def test_a_new_role_is_held_back(tmp_path):
