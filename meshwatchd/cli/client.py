@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import grp
 import socket
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,7 +123,8 @@ class Client:
                 f"meshwatchd takes no calls on {path}, and others wait already; look at: journalctl -u meshwatchd",
             )
         if isinstance(error, ConnectionRefusedError):
-            if not stat.S_ISSOCK(path.stat().st_mode):
+            # A daemon that is stopped at this moment has removed it.
+            if path.exists() and not path.is_socket():
                 return ControlError(
                     EXIT_UNREACHABLE, f"{path} is no socket; another place: --socket or MESHWATCH_SOCKET"
                 )

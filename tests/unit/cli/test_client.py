@@ -59,6 +59,18 @@ def test_what_is_no_socket_is_not_called_a_dead_daemon(tmp_path):
     assert (3, f"{tmp_path} is no socket; another place: --socket or MESHWATCH_SOCKET") == _refusal(tmp_path)
 
 
+def test_a_socket_that_is_removed_meanwhile_is_a_dead_daemons(tmp_path, monkeypatch, listener):
+    """As by a daemon that is being stopped: it refuses calls, and a moment later its socket is gone."""
+    path = tmp_path / "control.sock"
+
+    def refuse(_self, _address):
+        path.unlink()
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    assert _refusal(path)[1].startswith(f"nobody listens on {path}; meshwatchd has died")
+
+
 @pytest.mark.parametrize(
     ("answer", "why"), [(b"", "it closed the connection"), (b"nonsense\0", "meshwatchd's answer: not")]
 )
