@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import gc
@@ -174,8 +175,10 @@ class InstanceLock:
             holder = os.read(fd, 32).strip()
             os.close(fd)
             return int(holder) if holder.isdigit() else 0
-        os.ftruncate(fd, 0)
-        os.write(fd, b"%d\n" % os.getpid())
+        # Where the file system is full nobody is told who has the lock, and it is had all the same.
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, 0)
+            os.write(fd, b"%d\n" % os.getpid())
         self._fd = fd
         return None
 

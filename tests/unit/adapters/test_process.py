@@ -56,6 +56,19 @@ def test_lock_of_a_dead_process_is_free(tmp_path):
     lock.release()
 
 
+def test_a_full_file_system_keeps_nobody_from_the_lock(tmp_path):
+    """A daemon that has to start while something has filled /run must not be away for that."""
+    path = tmp_path / "engine.lock"
+    lock, (soft, hard) = InstanceLock(path), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        assert lock.acquire() is None
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert 0 == InstanceLock(path).acquire(), "nobody knows whose it is"
+    lock.release()
+
+
 HOLDER = """
 import pathlib, sys, time
 from meshwatchd.adapters.process import InstanceLock
