@@ -226,10 +226,11 @@ class _Journal:
         return self._descriptor
 
     def _open(self) -> int:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(self.path, flags, 0o640)
         self._size = os.fstat(descriptor).st_size
-        self._is_torn = self._is_torn and self._size > 0
+        # By this process, or by a power cut under an earlier one.
+        self._is_torn = self._size > 0 and os.pread(descriptor, 1, self._size - 1) != b"\n"
         return descriptor
 
     def _generation(self, number: int) -> Path:

@@ -132,6 +132,16 @@ def test_a_torn_line_is_passed_over(tmp_path):
     assert [1] == [line["at_ns"] for line in EventStore.open(tmp_path).read()]
 
 
+@pytest.mark.parametrize("torn", [b'{"at_ns": 2, "ev', bytes(9)])
+def test_the_first_event_after_a_power_cut_is_not_lost_with_the_line_that_was_cut_off(tmp_path, torn):
+    """It says that the machine was started; file systems may leave zeros in the place of what was to come."""
+    (tmp_path / "events.jsonl").write_bytes(torn)
+    store = EventStore.open(tmp_path)
+    store.append(_line(3))
+    store.close()
+    assert [3] == [line["at_ns"] for line in EventStore.open(tmp_path).read()]
+
+
 def test_a_full_disk_costs_only_the_file(tmp_path):
     """Events stay in memory and the loss is counted (/dev/full refuses every write)."""
     (tmp_path / "events.jsonl").symlink_to("/dev/full")
