@@ -13,6 +13,7 @@ A datagram socket needs no privilege but a group in net.ipv4.ping_group_range, a
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import select
@@ -48,6 +49,7 @@ class Echoes:
 
     Args:
         size: bytes of the whole IP packet, with DF; 0 for a small one that may be fragmented.
+        source: this node's address to ask from; empty, or one that is gone, for that of the route.
         is_fresh: a socket, and so an identifier, for each request: a flow that nobody has seen.
 
     Raises:
@@ -59,16 +61,22 @@ class Echoes:
         address: str,
         *,
         size: int = 0,
+        source: str = "",
         is_fresh: bool = False,
         make: Callable[[int, int, int], socket.socket] = socket.socket,
     ) -> None:
         self._make = make
         self._version = ip_address(address).version
-        self._address, self._is_fresh = address, is_fresh
+        self._address, self._source, self._is_fresh = address, source, is_fresh
         self._data = bytes(max(0, size - HEADERS[self._version])) if size else bytes(16)
         self._is_unfragmented = bool(size)
         self._sequence = 0
         self._socket = self._open()
+
+    @property
+    def opened(self) -> socket.socket:
+        """Where answers come in."""
+        return self._socket
 
     def close(self) -> None:
         """Close the socket."""
@@ -79,14 +87,22 @@ class Echoes:
         if self._is_fresh and self._sequence:
             self._socket.close()
             self._socket = self._open()
-        self._sequence = (self._sequence + 1) & 0xFFFF
         began_ns = time.monotonic_ns()
         try:
-            self._socket.connect((self._address, 0))
-            self._socket.send(self._request())
+            self.send()
             return self._wait(began_ns, began_ns + round(timeout_s * 1e9))
         except OSError as error:
             return Echo(None, error.strerror or str(error))
+
+    def send(self) -> None:
+        """Send the next request.
+
+        Raises:
+            OSError: it did not leave.
+        """
+        self._sequence = (self._sequence + 1) & 0xFFFF
+        self._socket.connect((self._address, 0))
+        self._socket.send(self._request())
 
     def _open(self) -> socket.socket:
         family, protocol = (
@@ -105,6 +121,9 @@ class Echoes:
             made.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PMTUDISC_PROBE)
         elif self._is_unfragmented:
             made.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _PMTUDISC_PROBE)
+        if self._source:
+            with contextlib.suppress(OSError):
+                made.bind((self._source, 0))
         return made
 
     def _request(self) -> bytes:
@@ -118,11 +137,12 @@ class Echoes:
         while (left_ns := until_ns - time.monotonic_ns()) > 0:
             if not select.select([self._socket], [], [], left_ns / 1e9)[0]:
                 break
-            if self._is_answer(self._socket.recv(_RECEIVE_BYTES)):
+            if self.is_answer(self._socket.recv(_RECEIVE_BYTES)):
                 return Echo(time.monotonic_ns() - began_ns)
         return Echo(None)
 
-    def _is_answer(self, packet: bytes) -> bool:
+    def is_answer(self, packet: bytes) -> bool:
+        """Whether a packet answers the last request."""
         is_raw = self._socket.type == socket.SOCK_RAW
         if is_raw and self._version == 4:
             packet = packet[4 * (packet[0] & 0x0F) :] if packet else b""

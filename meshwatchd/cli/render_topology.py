@@ -8,6 +8,7 @@ from meshwatchd.adapters.control.naming import name_path
 from meshwatchd.adapters.control.topology import TopologyReply
 from meshwatchd.cli.text import Cell, Paint, columns
 from meshwatchd.model.discovery import LocalView
+from meshwatchd.model.mesh_profile import BESIDE
 
 
 def render_topology(reply: TopologyReply, *, paint: Paint, is_reasoned: bool = False) -> str:
@@ -35,7 +36,13 @@ def _place(view: LocalView, location: str, paint: Paint) -> str:
     nowhere = "in a location without a name" if view.granularity else "in a mesh without locations"
     place = f"in {paint(location, 'strong')}" if location else nowhere
     role = f", {_role(view)}" if view.granularity else ""
-    return f"{view.node} {place}{role}; {' over '.join(view.profiles)}"
+    return f"{view.node} {place}{role}; {_kinds(view)}"
+
+
+def _kinds(view: LocalView) -> str:
+    kinds = " over ".join(kind for kind in view.profiles if kind not in BESIDE)
+    beside = ", ".join(kind for kind in view.profiles if kind in BESIDE)
+    return " beside ".join(filter(None, (kinds, beside)))
 
 
 def _role(view: LocalView) -> str:

@@ -21,20 +21,30 @@ RTPROT_BOOT = 3
 """linux/rtnetlink.h; flannel sets no protocol, and netlink libraries make that this one."""
 
 
+class DeviceAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """An IPv4 address of a device."""
+
+    dev: str
+    address: str
+    length: int = 32
+
+
 class Entries(msgspec.Struct, frozen=True, kw_only=True):
     """Some of what makes an overlay device reach its peers."""
 
+    addresses: tuple[DeviceAddress, ...] = ()
     neighbours: tuple[Neighbour, ...] = ()
     forwarding: tuple[Forwarding, ...] = ()
     routes: tuple[DeviceRoute, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether there is any."""
-        return bool(self.neighbours or self.forwarding or self.routes)
+        return bool(self.addresses or self.neighbours or self.forwarding or self.routes)
 
     def joined(self, other: Entries) -> Entries:
         """Both together; of two with the same key the other's."""
         return Entries(
+            addresses=_join(self.addresses, other.addresses, address_key),
             neighbours=_join(self.neighbours, other.neighbours, neighbour_key),
             forwarding=_join(self.forwarding, other.forwarding, forwarding_key),
             routes=_join(self.routes, other.routes, route_key),
@@ -42,10 +52,12 @@ class Entries(msgspec.Struct, frozen=True, kw_only=True):
 
     def without(self, other: Entries) -> Entries:
         """Those whose key none of the other's has."""
+        addresses = {address_key(each) for each in other.addresses}
         neighbours = {neighbour_key(each) for each in other.neighbours}
         forwarding = {forwarding_key(each) for each in other.forwarding}
         routes = {route_key(each) for each in other.routes}
         return Entries(
+            addresses=tuple(each for each in self.addresses if address_key(each) not in addresses),
             neighbours=tuple(each for each in self.neighbours if neighbour_key(each) not in neighbours),
             forwarding=tuple(each for each in self.forwarding if forwarding_key(each) not in forwarding),
             routes=tuple(each for each in self.routes if route_key(each) not in routes),
@@ -54,6 +66,11 @@ class Entries(msgspec.Struct, frozen=True, kw_only=True):
     def at(self, other: Entries) -> Entries:
         """Those whose key one of the other's has."""
         return self.without(self.without(other))
+
+
+def address_key(each: DeviceAddress) -> tuple[str, str]:
+    """What the kernel knows an address by, but for its length."""
+    return each.dev, each.address
 
 
 def neighbour_key(each: Neighbour) -> tuple[str, str]:
@@ -136,7 +153,8 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         is_bounce: the device is taken down and up before anything is put.
         put: entries to put. Neighbours and FDB entries take the place of what has their key; a route is added where
-            none of its key is, for the one that is there is somebody else's.
+            none of its key is, for the one that is there is somebody else's; so is an address, before all else: routes
+            need it.
         drop: entries to delete. A route in the place of one that is put goes before that is added, all else at the end.
         before: what was there under the keys of `put` and `drop`.
     """
@@ -149,7 +167,10 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
     before: Entries = Entries()
 
     def inverse(self) -> RepairPlan:
-        """The plan that brings back what was there before, but for a bounce, which cannot be undone."""
+        """The plan that brings back what was there before, but for a bounce, which cannot be undone.
+
+        An address stays: it was the device's while all was well, and by now its owner may have put it as well.
+        """
         drop = self.put.without(self.before)
         # A route is added, so that another one of the same key has to go; neighbours and FDB entries are replaced.
         routes = tuple(each for each in self.put.routes if each not in self.before.routes)
@@ -157,7 +178,7 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
             rung=self.rung,
             device=self.device,
             put=self.before,
-            drop=msgspec.structs.replace(drop, routes=routes),
+            drop=msgspec.structs.replace(drop, addresses=(), routes=routes),
             before=self.put,
         )
 
@@ -176,6 +197,7 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
         lines: list[str] = []
         if self.is_bounce:
             lines += [f"ip link set dev {self.device} down", f"ip link set dev {self.device} up"]
+        lines += [f"ip address add {_address(each)}" for each in self.put.addresses]
         lines += [f"ip neigh replace {_neighbour(each)}" for each in self.put.neighbours]
         lines += [f"bridge fdb replace {_forwarding(each)}" for each in self.put.forwarding]
         lines += [f"ip route del {_route(each)}" for each in self.drop_first()]
@@ -191,6 +213,7 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_bounce:
             lines += [f"RTM_NEWLINK {self.device} flags -IFF_UP", f"RTM_NEWLINK {self.device} flags +IFF_UP"]
         replace = "NLM_F_CREATE|NLM_F_REPLACE"
+        lines += [f"RTM_NEWADDR NLM_F_CREATE|NLM_F_EXCL {_address(each)}" for each in self.put.addresses]
         lines += [
             f"RTM_NEWNEIGH {replace} AF_INET dev {each.dev} NDA_DST {each.address} NDA_LLADDR {each.lladdr}"
             f" state {'NUD_PERMANENT' if each.is_permanent else 'NUD_STALE'}"
@@ -207,6 +230,10 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
         lines += [f"RTM_DELNEIGH AF_BRIDGE dev {each.dev} NDA_LLADDR {each.lladdr}" for each in self.drop.forwarding]
         lines += [f"RTM_DELNEIGH AF_INET dev {each.dev} NDA_DST {each.address}" for each in self.drop.neighbours]
         return tuple(lines)
+
+
+def _address(each: DeviceAddress) -> str:
+    return f"{each.address}/{each.length} dev {each.dev}"
 
 
 def _neighbour(each: Neighbour) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from meshwatchd.model.fault_codes import Fault, FaultCode, Severity
 from meshwatchd.model.ids import Layer
+from meshwatchd.model.liqo_faults import LIQO_FAULTS
 from meshwatchd.model.underlay_faults import CARRIER_LOST, UNDERLAY_FAULTS
 
 _MS = 1_000_000
@@ -339,5 +340,5 @@ _MESH_FAULTS = (
     ),
 )
 
-DEVICE_FAULTS = (*_OVERLAY_FAULTS, *_WIREGUARD_FAULTS, *_HOST_FAULTS, *UNDERLAY_FAULTS, *_MESH_FAULTS)
+DEVICE_FAULTS = (*_OVERLAY_FAULTS, *_WIREGUARD_FAULTS, *_HOST_FAULTS, *UNDERLAY_FAULTS, *_MESH_FAULTS, *LIQO_FAULTS)
 """What the audit finds; the order is that of the codes."""

@@ -15,8 +15,13 @@ from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.topology import Topology
 
-MESH_KINDS = ("kilo", "submariner", "cilium", "flannel", *SWITCH_MESHES, "wireguard")
+LIQO = "liqo"
+
+MESH_KINDS = ("kilo", "submariner", "cilium", "flannel", *SWITCH_MESHES, "wireguard", LIQO)
 """The built-in kinds of mesh, the outermost first; third parties add theirs."""
+
+BESIDE = frozenset((LIQO,))
+"""Kinds that join a cluster with others beside the mesh of its nodes: they come last, and no mesh is called by them."""
 
 SUBMARINER = "submariner"
 SUBMARINER_CLEAR_TEXT = "vxlan-tunnel"

@@ -38,6 +38,15 @@ ServerName = Annotated[
 ]
 """A name as servers are asked for it, with underscores as Istio has them; or empty for none."""
 
+_OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+Ip4Address = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=rf"^{_OCTET}(\.{_OCTET}){{3}}\Z",
+        extra={"problem": "is no IPv4 address", "remedy": "write four numbers with dots between them, as in 10.71.3.7"},
+    ),
+]
+
 _PATH = {"problem": "is no absolute path", "remedy": "start it with /"}
 
 AbsolutePath = Annotated[str, msgspec.Meta(pattern=r"^/[^\0]*\Z", extra=_PATH)]

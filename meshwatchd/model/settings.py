@@ -16,7 +16,7 @@ from meshwatchd.model import units
 from meshwatchd.model.bisection import BisectSettings
 from meshwatchd.model.canary import Canary
 from meshwatchd.model.port_map import LEAST_PROBE_PORT, MOST_PROBE_PORT, RESERVED_PORTS
-from meshwatchd.model.setting_types import AbsolutePath, Duration, Name, OptionalName, OptionalPath
+from meshwatchd.model.setting_types import AbsolutePath, Duration, Ip4Address, Name, OptionalName, OptionalPath
 from meshwatchd.model.stamp import StampSettings
 from meshwatchd.model.topology import Location, Node
 from meshwatchd.model.units import DAY, HOUR
@@ -251,15 +251,15 @@ class RepairSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Which repairs of overlay devices may be made, in mode enforce; each is off until it is wanted.
 
     Whatever is off, and everything in the other modes, is told with the exact operations and commands instead. Only
-    devices that are understood (flannel's own) are ever touched.
+    devices that are understood (flannel's own, and Liqo's) are ever touched.
 
     Attributes:
         neighbour: put back the permanent neighbour of one peer.
         fdb: put back the FDB entry of one peer.
         route: put back the route to one peer's pods, with its exact attributes; never over anybody else's. With
-            flannel's wireguard backend one route leads to the pods of all.
+            flannel's wireguard backend one route leads to the pods of all, with Liqo two to all of another cluster.
         move_fdb: send one peer's frames to another of its addresses, where the peer itself says that it has moved.
-        reseed: put back all entries of all peers of a device that was emptied.
+        reseed: put back all entries of all peers of a device that was emptied; of Liqo's the address and the routes.
         bounce: take a device up again that somebody took down, and put back what went with it.
         actions_per_minute, actions_per_day: of all repairs together; more is a fight with somebody, not a repair.
     """
@@ -296,6 +296,20 @@ class MetricsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             },
         ),
     ] = ""
+
+
+class LiqoSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is asked where Liqo joins this cluster with others.
+
+    The gateway pods are asked by ping in any case, through Liqo's devices: that tells this node's leg to them.
+
+    Attributes:
+        beyond: addresses of other clusters that answer a ping, as this cluster sees them; two or more of each cluster,
+            of different nodes. Where all of one cluster fall silent while its gateway pod answers, what is behind that
+            pod is named. Without any, nothing is said of it.
+    """
+
+    beyond: Annotated[tuple[Ip4Address, ...], Meta(max_length=32, description="each is asked every two seconds")] = ()
 
 
 class MeshSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -335,4 +349,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stamp: StampSettings = StampSettings()
     discovery: DiscoverySettings = DiscoverySettings()
     bisect: BisectSettings = BisectSettings()
+    liqo: LiqoSettings = LiqoSettings()
     mesh: MeshSettings = MeshSettings()

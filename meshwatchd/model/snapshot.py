@@ -19,6 +19,7 @@ class Vxlan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         local: source of its outer packets; empty where the route decides.
+        remote: where frames go whose receiver is not known, a node or a group; empty where the FDB alone tells.
         lower: index of the device it was bound to, 0 for none.
         is_external: each packet carries its own destination (collect metadata), as on Cilium's device.
     """
@@ -28,6 +29,19 @@ class Vxlan(msgspec.Struct, frozen=True, kw_only=True):
     local: str = ""
     lower: int = 0
     is_external: bool = False
+    remote: str = ""
+
+
+class Geneve(msgspec.Struct, frozen=True, kw_only=True):
+    """How a Geneve device is set up.
+
+    Attributes:
+        remote: where everything goes; empty where each packet carries its own destination, as on Open vSwitch's.
+    """
+
+    vni: int
+    port: int
+    remote: str = ""
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +54,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
         addresses_v6: its global IPv6 addresses, likewise.
         prefix_lengths: of `addresses`, in their order.
         lladdr: its link-layer address as six colon-separated bytes; empty where it has none, as a tunnel.
-        vxlan: for devices of that kind.
+        vxlan, geneve: for devices of that kind.
     """
 
     name: str
@@ -53,6 +67,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     prefix_lengths: tuple[int, ...] = ()
     lladdr: str = ""
     vxlan: Vxlan | None = None
+    geneve: Geneve | None = None
 
 
 class DeviceRoute(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +167,18 @@ class RouteLookup(msgspec.Struct, frozen=True, kw_only=True):
     dev: str
 
 
+class DestinationRule(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody else's rule that has one destination looked up in a table: `to PREFIX lookup TABLE`, of IPv4.
+
+    Attributes:
+        to: with its length written, host bits zero.
+    """
+
+    priority: int
+    to: str
+    table: int
+
+
 class ForeignObject(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody else's rule or route that sits where ours would go.
 
@@ -176,6 +203,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             first; bounded as well.
         default_routes: of the main table, whatever device they lead into.
         dead_ends: IPv4 routes of the main table at which packets end; a bounded number.
+        destination_rules: of others, in the kernel's order, as Liqo has them for other clusters; a bounded number.
         is_bounded: some of these were left out.
         wireguard: peers of WireGuard devices, as of the last change that was more than a counter's.
         lookups: of the endpoints of WireGuard peers; a bounded number.
@@ -192,6 +220,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     gateways: tuple[Gateway, ...] = ()
     default_routes: tuple[DeviceRoute, ...] = ()
     dead_ends: tuple[DeviceRoute, ...] = ()
+    destination_rules: tuple[DestinationRule, ...] = ()
     neighbours: tuple[Neighbour, ...] = ()
     forwarding: tuple[Forwarding, ...] = ()
     is_bounded: bool = False

@@ -17,12 +17,12 @@ import msgspec
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.host_mesh import HOST_MESH_KINDS, host_mesh, maker_of
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.mesh_profile import Trait, traits_of
+from meshwatchd.model.mesh_profile import LIQO, Trait, traits_of
 from meshwatchd.model.open_vswitch import SWITCH_MESHES
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.sources import Sources
-from meshwatchd.profiles import cilium, flannel, kilo, open_vswitch, reading, submariner, wireguard
+from meshwatchd.profiles import cilium, flannel, kilo, liqo, open_vswitch, reading, submariner, wireguard
 
 Look = Callable[[Snapshot, Sources, MeshSettings, NodeName], LocalView]
 
@@ -34,9 +34,10 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
         "flannel": flannel.look,
         **{kind: open_vswitch.look_for(kind) for kind in SWITCH_MESHES},
         "wireguard": wireguard.look,
+        LIQO: liqo.look,
     }
 )
-"""The built-in ones by name, the outermost first."""
+"""The built-in ones by name, the outermost first; what is beside the mesh comes last."""
 
 JOINING = ("kilo", "submariner")
 """Those that run over any CNI, and so over one that a third party's profile knows."""

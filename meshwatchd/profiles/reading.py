@@ -22,6 +22,12 @@ MAX_MACS = 4
 IPIP_DEVICES = ("cilium_tunl", "tunl0")
 """Cilium up to 1.17 renames the kernel's fallback device; Kilo takes whichever there is."""
 
+CNI_DEVICES = ("cni0", "cilium_host", "ovn-k8s-mp0", "antrea-gw0", "vxlan.calico", "weave", "kube-bridge", "cbr0")
+"""What holds a node's address among its pods, by CNI; else any bridge does."""
+
+_NO_CNI = ("docker", "br-", "virbr", "podman", "lxc")
+"""Bridges of others than a CNI."""
+
 _NOT_REACHABLE_FROM_OUTSIDE = tuple(
     ip_network(text)
     for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "127.0.0.0/8")
@@ -75,6 +81,15 @@ def lan_of(snapshot: Snapshot, address: str) -> str:
 def own_addresses(snapshot: Snapshot) -> frozenset[str]:
     """Every address of this node."""
     return frozenset(address for link in snapshot.links for address in (*link.addresses, *link.addresses_v6))
+
+
+def pod_device(snapshot: Snapshot) -> Link | None:
+    """The device of a CNI that holds this node's address among its pods; None where none is seen to."""
+    named = (snapshot.link(name) for name in CNI_DEVICES)
+    bridges = (link for link in snapshot.links if link.kind == "bridge" and not link.name.startswith(_NO_CNI))
+    lan = snapshot.underlay()
+    found = (link for link in (*named, *bridges) if link is not None and link.addresses)
+    return next((link for link in found if lan is None or link.name != lan.name), None)
 
 
 def by_index(snapshot: Snapshot, index: int) -> str:

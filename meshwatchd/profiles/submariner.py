@@ -36,12 +36,6 @@ NETWORK = "240.0.0.0/8"
 ANYBODY = "00:00:00:00:00:00"
 """The MAC of FDB entries for frames whose receiver is not known."""
 
-_CNI_DEVICES = ("cni0", "cilium_host", "ovn-k8s-mp0", "antrea-gw0", "vxlan.calico", "weave", "kube-bridge", "cbr0")
-"""What holds a node's address among its pods, by the CNIs that Submariner supports; else any bridge does."""
-
-_NO_CNI = ("docker", "br-", "virbr", "podman", "lxc")
-"""Bridges of others than a CNI."""
-
 
 def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: NodeName) -> LocalView:
     """What Submariner's devices, routes and FDB say of this node; see `profiles.compose`."""
@@ -123,13 +117,11 @@ class _Node:
         return next((route.src for route in self._table if route.src in own), "")
 
     def _find_cni(self) -> Link | None:
-        named = (self._snapshot.link(name) for name in _CNI_DEVICES)
-        bridges = (link for link in self._snapshot.links if link.kind == "bridge" and not link.name.startswith(_NO_CNI))
         source = self._source_address()
-        holders = (link for link in self._snapshot.links if source and source in link.addresses)
-        found = (link for link in (*holders, *named, *bridges) if link is not None and link.addresses)
+        holder = next((link for link in self._snapshot.links if source and source in link.addresses), None)
         lan = self._snapshot.underlay()
-        return next((link for link in found if lan is None or link.name != lan.name), None)
+        is_cni = holder is not None and (lan is None or holder.name != lan.name)
+        return holder if is_cni else reading.pod_device(self._snapshot)
 
     def _pods(self) -> str:
         """The network of the CNI's device that holds this node's address there."""

@@ -279,6 +279,10 @@ class Auditor:
 
 def _missing(plan: RepairPlan, snapshot: Snapshot) -> str:
     """What the kernel does not hold of what was put, in a sentence; empty when it holds everything."""
+    for address in plan.put.addresses:
+        link = snapshot.link(address.dev)
+        if link is None or address.address not in link.addresses:
+            return f"address {address.address} of {address.dev} is not as it was put"
     for neighbour in plan.put.neighbours:
         if neighbour not in snapshot.neighbours:
             return f"neighbour {neighbour.address} of {neighbour.dev} is not as it was put"

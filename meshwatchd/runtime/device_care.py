@@ -16,6 +16,7 @@ from meshwatchd.model.snapshot import Neighbour, Snapshot
 from meshwatchd.model.status import Status
 from meshwatchd.runtime.auditor import Auditor
 from meshwatchd.runtime.connection_care import ConnectionCare
+from meshwatchd.runtime.liqo_watch import LiqoWatch
 from meshwatchd.runtime.lookout import Lookout
 from meshwatchd.runtime.metrics import Metrics
 from meshwatchd.runtime.sinks import Log
@@ -60,6 +61,7 @@ class DeviceCare:
             settings.daemon.node, settings.kernel.device_prefix, time.monotonic_ns, routing=self._routing
         )
         self._underlay = UnderlayWatch(kernel.lan_neighbours)
+        self._liqo = LiqoWatch(settings, log)
         self._connections = ConnectionCare(settings, self._mesh, log)
         self.auditor = Auditor(
             mesh=settings.mesh,
@@ -70,7 +72,12 @@ class DeviceCare:
             clock=time.monotonic_ns,
             state_dir=Path(settings.daemon.state_dir),
             log=log,
-            sources=(self.lookout.findings, self._underlay.findings, lambda _view, _now: duplicates()),
+            sources=(
+                self.lookout.findings,
+                self._underlay.findings,
+                self._liqo.findings,
+                lambda _view, _now: duplicates(),
+            ),
         )
         self.metrics = Metrics(settings.metrics, self._figures, log)
 
@@ -87,6 +94,7 @@ class DeviceCare:
             self.auditor.repair(),
             self.lookout.watch(self.auditor.wake),
             self._underlay.watch(self.auditor.wake),
+            self._liqo.watch(self.auditor.wake),
             self._connections.watch(),
             self.metrics.serve(),
             self.metrics.write(),

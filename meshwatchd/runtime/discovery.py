@@ -33,6 +33,7 @@ from meshwatchd.model.discovery import Finding, Hello, LocalView, ToldFault
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.liqo import liqo_links
 from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.settings import SECOND, MeshSettings, Mode, Settings
 from meshwatchd.model.snapshot import Snapshot
@@ -172,6 +173,7 @@ class Discovery:
     def observe(self, snapshot: Snapshot) -> None:
         """The kernel has changed."""
         self._snapshot, self._hellos.tunnels = snapshot, snapshot.wireguard
+        self._hellos.beyond = tuple(prefix for link in liqo_links(snapshot) for prefix in link.prefixes)
         self.look_again()
 
     def confess(self, status: Status) -> None:

@@ -23,6 +23,7 @@ from meshwatchd.core.membership.peer_exchange import Introductions
 from meshwatchd.core.membership.presence import Presence
 from meshwatchd.core.membership.replay_protection import Acquaintances, Judgement
 from meshwatchd.core.membership.roster import Roster
+from meshwatchd.core.membership.translation import tell_translation
 from meshwatchd.core.membership.validation import complaint
 from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.identity import PairBinding
@@ -72,6 +73,7 @@ class HelloExchange:
         known: who is no replay.
         reflexive, introductions, reports: what was heard beside the word of each.
         view, tunnels, addresses: this node as it sees itself, its WireGuard devices, and nodes by address, as of now.
+        beyond: prefixes of other clusters that Liqo leads to, as this one sees them.
         is_heard_anew: somebody has said anything new.
         is_unsaved: what is to be remembered has changed.
     """
@@ -103,6 +105,7 @@ class HelloExchange:
         self.view: LocalView | None = None
         self.tunnels: tuple[WireGuardState, ...] = ()
         self.addresses: Mapping[str, NodeName] = {}
+        self.beyond: tuple[str, ...] = ()
         self.is_heard_anew = self.is_unsaved = False
 
     def use_secrets(self, secrets: Sequence[MeshSecret]) -> None:
@@ -187,6 +190,10 @@ class HelloExchange:
         if is_outsider(greeting.sender, self._settings):
             self.counters["hello-outsider"] += 1
             self._remarks.complain(greeting.sender, OUTSIDER)
+            return
+        if translated := tell_translation(greeting.hello.view, source[0], self.beyond):
+            self.counters["hello-translated"] += 1
+            self._remarks.complain(greeting.sender, translated)
             return
         if not self.pairs.accepts(greeting, now):
             self.counters["hello-other-identity"] += 1

@@ -14,6 +14,8 @@ _SIZES = "meshwatchctl mtu NODE; ping -M do -s 1372 POD"
 _DNS = "dig @SERVER NAME; dig @SERVER kubernetes.default.svc.cluster.local"
 _TLS = "openssl s_client -connect ADDRESS:PORT -servername SNI -alpn ALPN"
 _LAN = "arping -D -I NIC ADDRESS; ip neigh show ADDRESS"
+_LIQO = "ip -d link show type geneve; ip rule; ip route show table T"
+_LIQO_PODS = "kubectl get pods -A -l networking.liqo.io/component=gateway -o wide"
 
 PROOFS = {
     FaultCode.NONE: "meshwatchctl status --verbose",
@@ -74,6 +76,11 @@ PROOFS = {
     FaultCode.UNDERLAY_DEVICE_DOWN: "ip link show tailscale0 (wt0, nebula1); ip route get ENDPOINT",
     FaultCode.UNDERLAY_SILENT: "ip -s link show tailscale0 (wt0, nebula1), twice; ping PEER at its address there",
     FaultCode.DUPLICATE_NODE_NAME: "meshwatchctl topology; the addresses that the fault names",
+    FaultCode.LIQO_FABRIC_ADDRESS_MISSING: f"ip address show dev liqo.X; {_LIQO}",
+    FaultCode.LIQO_ROUTE_MISSING: _LIQO,
+    FaultCode.LIQO_GATEWAY_STALE: f"ip -d link show type geneve: remote; {_LIQO_PODS}",
+    FaultCode.LIQO_GATEWAY_LEG: "ping the via of table T; ping REMOTE of the device; tcpdump -ni NIC udp port 6091",
+    FaultCode.LIQO_TUNNEL_DEAD: f"ping the via of table T, and pods there; liqoctl info peer; {_LIQO_PODS}",
     FaultCode.MTU_BLACK_HOLE: _SIZES,
     FaultCode.MTU_MISCONFIGURED: f"{_SIZES}; ip link show OVERLAY",
     FaultCode.MTU_POISONED: f"{_SIZES}; ip route get POD: cache expires, mtu",

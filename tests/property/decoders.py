@@ -62,6 +62,7 @@ from meshwatchd.model.policy_state import PolicyState
 from meshwatchd.model.settings import MetricsSettings, Settings
 from meshwatchd.model.stamp import StampMode
 from meshwatchd.runtime import boot
+from meshwatchd.runtime.liqo_watch import LiqoMemory
 from meshwatchd.runtime.metrics import Metrics
 from meshwatchd.wire import standard_probe, standard_reflect, standard_tlv
 from meshwatchd.wire import tap_request as tap
@@ -73,6 +74,7 @@ from meshwatchd.wire.seal import peek, sign
 from tests.property import service_samples as service
 from tests.property.hello_samples import HELLOS, SHORT_HELLOS, read_hello, read_short_hello
 from tests.property.wireguard_samples import UAPI, WIREGUARD
+from tests.support import liqo_node
 from tests.support.example_bisection import RESULT
 from tests.support.example_status import HEALTHY
 from tests.support.fake_rtnl import (
@@ -85,6 +87,7 @@ from tests.support.fake_rtnl import (
     rule_body,
 )
 from tests.support.hellos import hello as example_hello
+from tests.support.rules import rule_body as foreign_body
 from tests.support.service_frames import ANSWERED, ASKED
 from tests.support.wire_pair import B1_STATE, REFLECTOR, RX_NTP, SECRET, SPEC, TO_A1, TX_NTP, request
 
@@ -231,10 +234,16 @@ def _neighbour(key: bytes, value: bytes) -> None:
 
 _ROUTE = route_of(Route(dst="10.244.1.0/24", table=7700, dev="mw0", via="10.4.0.1", src="10.4.0.2"), 7).body()
 _LINK_BODY = link_body(3, "flannel.1", kind="vxlan")
+_GENEVE_BODY = link_body(3, "liqo.0a1b2c3d4e") + message.encode_attribute(
+    18,
+    message.encode_attribute(1, b"geneve\0")
+    + message.encode_attribute(2, message.encode_attribute(1, bytes(4)) + message.encode_attribute(2, bytes(4))),
+)
 
 
 def _describe_foreign(data: bytes) -> None:
     foreign_rules.describe_foreign((data,), 117)
+    foreign_rules.describe_destinations((data,), 117)
 
 
 _RULE = rule_body(Rule(priority=5410, table=7740, sport=(10_000, 29_999), dport=(8620, 8620)))
@@ -365,6 +374,7 @@ DECODERS: dict[str, Decoder] = {
     "mesh.json": Decoder(_file(mesh_file.Kept), (_json(_MESH),)),
     "links.json": Decoder(_file(registry._File), (_json(_LINKS),)),
     "overlay-good.json": Decoder(_file(GoodState), (_json(GoodState(boot="x", device="flannel.1", index=3)),)),
+    "liqo-good.json": Decoder(_file(LiqoMemory), (_json(LiqoMemory(boot="x", good=(liqo_node.good(),))),)),
     "events.jsonl": Decoder(_event, tuple(map(_json, _EVENTS))),
     "journal": Decoder(_replay, (_journal(),)),
     "checkpoint": Decoder(_split, (_checkpoint(),), (JournalError,)),
@@ -413,7 +423,7 @@ DECODERS: dict[str, Decoder] = {
     "netlink conntrack": Decoder(conntrack.decode_connection, (connection_body(),)),
     "netlink acknowledgement": Decoder(message.error_of, (bytes(4),), share=0.2),
     "netlink route": Decoder(_route, (_ROUTE,)),
-    "netlink link": Decoder(_packed(objects.pack_link, objects.unpack_link), (_LINK_BODY,)),
+    "netlink link": Decoder(_packed(objects.pack_link, objects.unpack_link), (_LINK_BODY, _GENEVE_BODY)),
     "netlink address": Decoder(
         _packed(objects.pack_address, objects.unpack_address),
         (address_body(3, "10.244.1.0"), address_body(3, "fd00::1")),
@@ -426,7 +436,9 @@ DECODERS: dict[str, Decoder] = {
     "netlink rule in words": Decoder(rules.describe_rule, (_RULE,), share=0.2),
     "netlink rule as `ip rule` has it": Decoder(rule_text.read_rule, (_RULE,), share=0.2),
     "netlink rule's owner": Decoder(rules.priority_and_protocol, (_RULE,)),
-    "netlink rules of others": Decoder(_describe_foreign, (_RULE,), share=0.2),
+    "netlink rules of others": Decoder(
+        _describe_foreign, (_RULE, foreign_body(32765, 7, to="10.71.0.0/16")), share=0.2
+    ),
     "tap's device": Decoder(questions.read_device, (_LINK_BODY,)),
     "tap's route": Decoder(questions.read_hop, (_ROUTE,)),
     "tap's queue": Decoder(questions.read_queue, (bytes(20) + _ATTRIBUTE(7, _ATTRIBUTE(3, bytes(20))),)),

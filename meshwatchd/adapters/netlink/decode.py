@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from meshwatchd.model.plan import Route, Rule
-from meshwatchd.model.snapshot import Link, Vxlan
+from meshwatchd.model.snapshot import Geneve, Link, Vxlan
 
 IFF_UP = 0x1
 """linux/if.h."""
@@ -68,7 +68,7 @@ def decode_link(message: Any) -> Link:
     """
     info = message.get_attr("IFLA_LINKINFO")
     kind = info.get_attr("IFLA_INFO_KIND") if info is not None else None
-    data = info.get_attr("IFLA_INFO_DATA") if kind == "vxlan" else None
+    data = info.get_attr("IFLA_INFO_DATA") if kind in {"vxlan", "geneve"} else None
     lladdr = str(message.get_attr("IFLA_ADDRESS") or "")
     return Link(
         name=str(message.get_attr("IFLA_IFNAME") or f"#{message['index']}"),
@@ -78,6 +78,7 @@ def decode_link(message: Any) -> Link:
         mtu_bytes=int(message.get_attr("IFLA_MTU") or 0),
         lladdr=lladdr if lladdr.count(":") == MAC_COLONS else "",
         vxlan=None if kind != "vxlan" else _decode_vxlan(data),
+        geneve=None if kind != "geneve" else _decode_geneve(data),
     )
 
 
@@ -89,7 +90,22 @@ def _decode_vxlan(data: Any) -> Vxlan:
         local=str(found.get("IFLA_VXLAN_LOCAL") or found.get("IFLA_VXLAN_LOCAL6") or ""),
         lower=int(found.get("IFLA_VXLAN_LINK", 0)),
         is_external=bool(found.get("IFLA_VXLAN_COLLECT_METADATA", 0)),
+        remote=_known(found.get("IFLA_VXLAN_GROUP") or found.get("IFLA_VXLAN_GROUP6")),
     )
+
+
+def _decode_geneve(data: Any) -> Geneve:
+    found = {} if data is None else _attributes(data)
+    return Geneve(
+        vni=int(found.get("IFLA_GENEVE_ID", 0)),
+        port=int(found.get("IFLA_GENEVE_PORT", 0)),
+        remote=_known(found.get("IFLA_GENEVE_REMOTE") or found.get("IFLA_GENEVE_REMOTE6")),
+    )
+
+
+def _known(address: Any) -> str:
+    """Of a tunnel's end; empty for none, and for that of all zeros."""
+    return "" if address is None or ipaddress.ip_address(address).is_unspecified else str(address)
 
 
 def protocol_name(protocol: int) -> str:

@@ -98,7 +98,7 @@ def decode_rule(body: bytes) -> KernelRule | None:
         return None
     if action != (_FR_ACT_GOTO if FRA_GOTO in found else _FR_ACT_TO_TBL):
         return None
-    for type_, nothing in _NEUTRAL.items():
+    for type_, nothing in NEUTRAL.items():
         if found.pop(type_, nothing) != nothing:
             return None
     if not found.keys() <= _KNOWN or not _is_udp_or_any(found):
@@ -123,7 +123,7 @@ def _build(found: dict[int, bytes], table: int) -> KernelRule:
 _FRA_SUPPRESS_PREFIXLEN: Final = 14
 _FRA_SPORT_MASK: Final = 28
 _FRA_DPORT_MASK: Final = 29
-_NEUTRAL: Final = {
+NEUTRAL: Final = {
     _FRA_SUPPRESS_PREFIXLEN: b"\xff\xff\xff\xff",
     _FRA_SPORT_MASK: b"\xff\xff",
     _FRA_DPORT_MASK: b"\xff\xff",

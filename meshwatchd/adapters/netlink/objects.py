@@ -16,7 +16,7 @@ from meshwatchd.adapters.netlink.decode import IFF_UP, RTN_UNICAST, RouteRecord
 from meshwatchd.adapters.netlink.message import attributes, text_of
 from meshwatchd.model.decoding import Door
 from meshwatchd.model.plan import Route
-from meshwatchd.model.snapshot import Link, Vxlan
+from meshwatchd.model.snapshot import Geneve, Link, Vxlan
 
 LINK: Final = struct.Struct("=B3xiII")
 """struct ifinfomsg: family, index, flags, change."""
@@ -24,7 +24,8 @@ ADDRESS: Final = struct.Struct("=BBBBI")
 """struct ifaddrmsg: family, prefix length, flags, scope, index."""
 
 _LLADDR, _IFNAME, _MTU, _LINKINFO, _KIND, _DATA = 1, 3, 4, 18, 1, 2
-_VNI, _VXLAN_LINK, _LOCAL, _PORT, _LOCAL6, _COLLECT_METADATA = 1, 3, 4, 15, 17, 25
+_VNI, _GROUP, _VXLAN_LINK, _LOCAL, _PORT, _GROUP6, _LOCAL6, _COLLECT_METADATA = 1, 2, 3, 4, 15, 16, 17, 25
+_GENEVE_ID, _GENEVE_REMOTE, _GENEVE_PORT, _GENEVE_REMOTE6 = 1, 2, 5, 7
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _IFA_F_SECONDARY: Final = 0x01
 """linux/if_addr.h; IFA_F_TEMPORARY, of IPv6, is the same bit."""
@@ -32,8 +33,11 @@ _ADDRESS_BYTES: Final = (4, 16)
 _MAC_BYTES: Final = 6
 _U32: Final = struct.Struct("=I")
 _LINK_VALUE: Final = struct.Struct("=?IB")
-"""is_up, MTU, length of the link-layer address; that, kind, NUL, name, NUL and VXLAN's follow."""
-_VXLAN: Final = struct.Struct("=IIH?")
+"""is_up, MTU, length of the link-layer address; that, kind, NUL, name, NUL and the kind's own follow."""
+_VXLAN: Final = struct.Struct("=IIH?B")
+"""VNI, lower device, port, collect metadata, length of the local address; that and the remote one follow."""
+_GENEVE: Final = struct.Struct("=IH")
+"""VNI, port; the remote address follows."""
 _PORT_ON_WIRE: Final = struct.Struct("!H")
 _ADDRESS_KEY: Final = struct.Struct("=IB")
 
@@ -67,14 +71,15 @@ def pack_link(body: bytes) -> Packed | None:
     found = attributes(body, LINK.size)
     info = attributes(found.get(_LINKINFO, b""), 0)
     kind = text_of(info.get(_KIND))
-    vxlan = _pack_vxlan(info.get(_DATA, b"")) if kind == b"vxlan" else b""
+    packing = _PACKING.get(kind)
+    own = packing(info.get(_DATA, b"")) if packing is not None else b""
     name = text_of(found.get(_IFNAME))
     (mtu,) = _U32.unpack(found.get(_MTU, bytes(4)))
     lladdr = found.get(_LLADDR, b"")
     if len(lladdr) != _MAC_BYTES:
         lladdr = b""  # tunl0 has its outer address in there
     head = _LINK_VALUE.pack(bool(flags & IFF_UP), mtu, len(lladdr)) + lladdr
-    return index_key(index), (b"\0".join((head + kind, name, vxlan)),)
+    return index_key(index), (b"\0".join((head + kind, name, own)),)
 
 
 def _pack_vxlan(data: bytes) -> bytes:
@@ -83,7 +88,19 @@ def _pack_vxlan(data: bytes) -> bytes:
     (vni,), (lower,) = _U32.unpack(found.get(_VNI, bytes(4))), _U32.unpack(found.get(_VXLAN_LINK, bytes(4)))
     (port,) = _PORT_ON_WIRE.unpack(found.get(_PORT, bytes(2)))
     is_external = found.get(_COLLECT_METADATA, b"\0") != b"\0"
-    return _VXLAN.pack(vni, lower, port, is_external) + (found.get(_LOCAL) or found.get(_LOCAL6) or b"")
+    local, remote = (found.get(v4) or found.get(v6) or b"" for v4, v6 in ((_LOCAL, _LOCAL6), (_GROUP, _GROUP6)))
+    return _VXLAN.pack(vni, lower, port, is_external, len(local)) + local + remote
+
+
+def _pack_geneve(data: bytes) -> bytes:
+    """Geneve's own attributes, likewise."""
+    found = attributes(data, 0)
+    (vni,) = _U32.unpack(found.get(_GENEVE_ID, bytes(4)))
+    (port,) = _PORT_ON_WIRE.unpack(found.get(_GENEVE_PORT, bytes(2)))
+    return _GENEVE.pack(vni, port) + (found.get(_GENEVE_REMOTE) or found.get(_GENEVE_REMOTE6) or b"")
+
+
+_PACKING: Final = {b"vxlan": _pack_vxlan, b"geneve": _pack_geneve}
 
 
 def index_key(index: int) -> bytes:
@@ -96,7 +113,7 @@ def unpack_link(key: bytes, value: bytes) -> Link:
     (index,) = _U32.unpack(key)
     is_up, mtu_bytes, size = _LINK_VALUE.unpack_from(value)
     offset = _LINK_VALUE.size + size
-    kind, name, vxlan = value[offset:].split(b"\0", 2)
+    kind, name, own = value[offset:].split(b"\0", 2)
     return Link(
         name=name.decode(errors="replace") or f"#{index}",
         index=index,
@@ -104,20 +121,32 @@ def unpack_link(key: bytes, value: bytes) -> Link:
         is_up=is_up,
         mtu_bytes=mtu_bytes,
         lladdr=value[_LINK_VALUE.size : offset].hex(":"),
-        vxlan=_unpack_vxlan(vxlan) if vxlan else None,
+        vxlan=_unpack_vxlan(own) if kind == b"vxlan" else None,
+        geneve=_unpack_geneve(own) if kind == b"geneve" else None,
     )
 
 
 def _unpack_vxlan(packed: bytes) -> Vxlan:
-    vni, lower, port, is_external = _VXLAN.unpack_from(packed)
-    local = packed[_VXLAN.size :]
+    vni, lower, port, is_external, size = _VXLAN.unpack_from(packed)
+    local, remote = packed[_VXLAN.size : _VXLAN.size + size], packed[_VXLAN.size + size :]
     return Vxlan(
         vni=vni,
         port=port,
-        local=render_address(local) if any(local) else "",
+        local=_render_known(local),
         lower=lower,
         is_external=is_external,
+        remote=_render_known(remote),
     )
+
+
+def _unpack_geneve(packed: bytes) -> Geneve:
+    vni, port = _GENEVE.unpack_from(packed)
+    return Geneve(vni=vni, port=port, remote=_render_known(packed[_GENEVE.size :]))
+
+
+def _render_known(address: bytes) -> str:
+    """Of a tunnel's end; empty for none, and for that of all zeros."""
+    return render_address(address) if any(address) else ""
 
 
 @Door("netlink address")

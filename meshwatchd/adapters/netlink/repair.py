@@ -1,6 +1,6 @@
-"""Entries of overlay devices, put and deleted as flannel itself does it.
+"""Entries of overlay devices, put and deleted as their owners do it.
 
-The requests are those of `ip neigh replace`, `bridge fdb replace` and
+The requests are those of `ip address add`, `ip neigh replace`, `bridge fdb replace` and
 `ip route add` (iproute2), and of flannel's pkg/backend/vxlan/device.go.
 """
 
@@ -14,7 +14,7 @@ from pyroute2.iproute.linux import AsyncIPRoute
 
 from meshwatchd.adapters.netlink.compact import AF_BRIDGE
 from meshwatchd.adapters.netlink.kernel import asking, tolerating
-from meshwatchd.model.audit import RepairPlan
+from meshwatchd.model.audit import DeviceAddress, RepairPlan
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Neighbour
 
@@ -42,7 +42,7 @@ class OverlayKernel:
         self._socket.close()
 
     async def carry_out(self, plan: RepairPlan) -> None:
-        """Carry out a plan: the device, then neighbours and FDB, then routes, then what is to go, routes first.
+        """Carry out a plan: device, addresses, neighbours and FDB, routes, then what is to go, routes first.
 
         Raises:
             KernelError: a request was refused; what was done before stays done.
@@ -50,6 +50,8 @@ class OverlayKernel:
         index = await self._index(plan.device)
         if plan.is_bounce:
             await self._bounce(plan.device, index)
+        for address in plan.put.addresses:
+            await self._add_address(address, index)
         for neighbour in plan.put.neighbours:
             await self._put_neighbour(neighbour, index)
         for forwarding in plan.put.forwarding:
@@ -79,6 +81,11 @@ class OverlayKernel:
         with asking(f"take device {device} down and up"):
             await self._socket.link("set", index=index, state="down")
             await self._socket.link("set", index=index, state="up")
+
+    async def _add_address(self, address: DeviceAddress, index: int) -> None:
+        """Its owner may have been first."""
+        with tolerating(errno.EEXIST), asking(f"add address {address.address} to {address.dev}"):
+            await self._socket.addr("add", index=index, address=address.address, prefixlen=address.length)
 
     async def _put_neighbour(self, neighbour: Neighbour, index: int) -> None:
         with asking(f"put neighbour {neighbour.address} of {neighbour.dev}"):

@@ -29,6 +29,7 @@ from meshwatchd.adapters.netlink.choice import (
 )
 from meshwatchd.adapters.netlink.compact import protocol_of, table_of
 from meshwatchd.adapters.netlink.decode import RouteRecord, RuleRecord, protocol_name
+from meshwatchd.adapters.netlink.foreign_rules import Destinations
 from meshwatchd.adapters.netlink.rules import describe_rule, priority_and_protocol
 from meshwatchd.adapters.netlink.tables import Entries, Table
 from meshwatchd.adapters.wireguard.poll import is_wireguard
@@ -74,6 +75,10 @@ class Tables(Protocol):
     def rule_records(self) -> list[RuleRecord]:
         """The rules at our priorities, and those with our protocol."""
 
+    @property
+    def rules(self) -> tuple[bytes, ...]:
+        """All rules, as message bodies."""
+
 
 class View:
     """Chooses and describes."""
@@ -92,6 +97,7 @@ class View:
         self._named = MESH_NAMES | {mesh.wireguard_device, mesh.overlay_device}
         self._mesh_devices: frozenset[int] = frozenset()
         self._cached: tuple[int, Chosen] | None = None
+        self._destinations = Destinations(settings.protocol)
 
     # --- what concerns us ---
 
@@ -182,6 +188,7 @@ class View:
             gateways=tuple(self._gateways()),
             default_routes=tuple(self._describe(key, value) for key, value in self._chosen().defaults),
             dead_ends=tuple(self._describe(key, value) for key, value in self._chosen().dead_ends),
+            destination_rules=self._destinations.of(self._tables.rules),
             neighbours=tuple(neighbours[:MAX_TOLD]),
             forwarding=tuple(forwarding[:MAX_TOLD]),
             is_bounded=any(len(each) > MAX_TOLD for each in (routes, neighbours, forwarding)),

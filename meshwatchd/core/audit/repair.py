@@ -4,7 +4,7 @@
     fdb         one peer     put its FDB entry (replace, never append: a second destination would double every frame)
     route       one peer     put the route to its pods, with its exact attributes, and delete a dead end in its place
     move_fdb    one peer     send its frames to the address at which it says it is
-    reseed      the device   put all entries of all peers
+    reseed      the device   put all entries of all peers; of Liqo's its address, then its routes
     bounce      the device   take it down and up, and put all entries: going down has deleted them
 
 Each rung is planned, applied, verified by reading it back, and undone where that fails. One repair is under way at a
@@ -46,9 +46,11 @@ _ONE_PEER = {
     FaultCode.POD_ROUTE_ESCAPED: RepairRung.ROUTE,
     # One entry as well, though it leads to all peers.
     FaultCode.CLUSTER_ROUTE_MISSING: RepairRung.ROUTE,
+    FaultCode.LIQO_ROUTE_MISSING: RepairRung.ROUTE,
 }
 _WHOLE_DEVICE = {
     FaultCode.OVERLAY_EMPTIED: RepairRung.RESEED,
+    FaultCode.LIQO_FABRIC_ADDRESS_MISSING: RepairRung.RESEED,
     FaultCode.VTEP_MAC_CHANGED: RepairRung.RESEED,
     FaultCode.OVERLAY_DEVICE_DOWN: RepairRung.BOUNCE,
 }

@@ -34,6 +34,11 @@ def shown(**fields):
             {"granularity": "", "profiles": ("flannel", "wireguard")},
             "b3 in a mesh without locations; flannel over wireguard",
         ),
+        (
+            {"location": LocationName("cloud"), "profiles": ("kilo", "flannel", "liqo")},
+            "b3 in cloud, no leader; kilo over flannel beside liqo",
+        ),
+        ({"granularity": "", "profiles": ("liqo",)}, "b3 in a mesh without locations; liqo"),
         ({"profiles": ()}, "NO MESH  nothing on b3 looks like one"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from meshwatchd.model.audit import Entries, RepairPlan, RepairRung
+from meshwatchd.model.audit import DeviceAddress, Entries, RepairPlan, RepairRung
 from meshwatchd.model.snapshot import DeviceRoute, Forwarding
 from tests.support.flannel_node import DEVICE, entries, mac
 
@@ -71,3 +71,18 @@ def test_a_stale_neighbour_is_put_back_as_stale():
 
     assert "nud stale" in plan.commands()[0]
     assert "NUD_STALE" in plan.operations()[0]
+
+
+def test_addresses_are_put_first_and_stay():
+    """Routes need them; whose they are by now an inverse cannot know."""
+    own = DeviceAddress(dev=DEVICE, address="10.80.0.12")
+    held = Entries(addresses=(own,), routes=HELD.routes[:1])
+    plan = RepairPlan(rung=RepairRung.RESEED, device=DEVICE, put=held)
+
+    assert f"ip address add 10.80.0.12/32 dev {DEVICE}" == plan.commands()[0]
+    assert f"RTM_NEWADDR NLM_F_CREATE|NLM_F_EXCL 10.80.0.12/32 dev {DEVICE}" == plan.operations()[0]
+    assert 2 == len(plan.operations())
+    assert Entries(routes=HELD.routes[:1]) == plan.inverse().drop
+    assert Entries(addresses=(own,))
+    assert held == held.joined(Entries(addresses=(own,)))
+    assert Entries(routes=HELD.routes[:1]) == held.without(Entries(addresses=(own,)))

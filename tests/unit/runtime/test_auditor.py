@@ -11,7 +11,7 @@ import pytest
 
 from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.core.audit.repair import plan_repair
-from meshwatchd.model.audit import AuditFinding, Entries, RepairPlan, RepairRung
+from meshwatchd.model.audit import AuditFinding, DeviceAddress, Entries, RepairPlan, RepairRung
 from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.events import FindingsReported, PeerFault, PeersTold, RepairDone
@@ -293,6 +293,16 @@ def test_a_repair_that_does_not_hold_is_undone(tmp_path, fault):
     assert not done.is_verified
     assert fault.get("refusal", f"FDB entry {mac(1)}") in done.error
     assert [_command().plan, _command().plan.inverse()] == bench.carried
+
+
+@pytest.mark.parametrize("device", [DEVICE, "liqo.0a1b2c3d4e"])
+def test_an_address_is_verified_on_its_device(bench, device):
+    """Where it is not, or where there is no device, the repair has failed."""
+    held = Entries(addresses=(DeviceAddress(dev=device, address="10.80.0.12"),))
+    plan = RepairPlan(rung=RepairRung.RESEED, device=device, put=held)
+    done = asyncio.run(bench.auditor.carry_out(Repair(request=4, plan=plan)))
+
+    assert f"address 10.80.0.12 of {device} is not as it was put" == done.error
 
 
 def test_repairs_and_looks_go_on_by_themselves(bench):

@@ -57,4 +57,4 @@ def test_figures_are_of_the_device_of_the_mesh_that_was_found_out(tmp_path):
 
     assert ["flannel.1", "flannel.7"] == kernel.asked
     assert 1 == len(sent)
-    assert 7 == len(duties)
+    assert 8 == len(duties)

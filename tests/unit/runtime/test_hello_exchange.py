@@ -12,7 +12,7 @@ from meshwatchd.model.settings import (
 )
 from meshwatchd.runtime.clocks import Clocks
 from meshwatchd.wire.hello import Greeting, HelloKeys, Stamp, encode
-from tests.support import hellos
+from tests.support import hellos, liqo_node
 from tests.support.discovery_stage import HELLO_PORT, NAMES, OLD, STEP_NS, Stage
 
 
@@ -125,6 +125,19 @@ def test_who_was_removed_from_the_mesh_is_answered_no_more(stage):
     assert sent == len(stage.wire.sent)
     assert 2 == a1.discovery.counters["hello-outsider"]
     assert ["b2"] == [line["source"] for line in a1.log.named("hello.rejected")]
+
+
+def test_a_node_that_liqo_gives_another_address_is_no_part_of_the_mesh(stage):
+    """Nothing of what it says of itself leads to it from here; why nothing is enforced there is told."""
+    stage.start("a1").play(SECOND)
+    a1 = stage.nodes["a1"]
+    by_liqo = msgspec.structs.replace(liqo_node.BY_GATEWAY, dst="10.9.0.0/16")
+    a1.discovery.observe(liqo_node.snapshot(device_routes=(by_liqo, liqo_node.TO_GATEWAY)))
+    _say(a1, "b2", 7)
+
+    assert ["a1"] == list(a1.discovery.hellos())
+    assert 1 == a1.discovery.counters["hello-translated"]
+    assert "nothing can be enforced" in str(a1.log.named("hello.rejected"))
 
 
 def test_a_machine_that_was_resumed_speaks_under_another_epoch(stage):

@@ -9,10 +9,17 @@ from ipaddress import IPv4Network
 import pytest
 
 from meshwatchd.adapters.netlink import compact
-from meshwatchd.adapters.netlink.foreign_rules import describe_foreign, routes_of
+from meshwatchd.adapters.netlink.foreign_rules import (
+    MAX_DESTINATIONS,
+    Destinations,
+    describe_destinations,
+    describe_foreign,
+    routes_of,
+)
 from meshwatchd.adapters.netlink.message import encode_attribute
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.rule_window import Prefix
+from meshwatchd.model.snapshot import DestinationRule
 from tests.support.rules import rule_body
 
 INVERT = 2
@@ -77,3 +84,49 @@ def test_a_throw_ends_no_search():
     entries = dict([packed("10.1.0.0/16", 1), packed("10.2.0.0/16", 9), packed("10.3.0.0/16", 1, table=8)])
 
     assert {Prefix(0x0A010000, 16): True, Prefix(0x0A020000, 16): False} == routes_of(entries, 7)
+
+
+TO = "10.71.0.0/16"
+
+
+@pytest.mark.parametrize(
+    ("body", "is_told"),
+    [
+        (rule_body(32765, 1_862_403_329, to=TO), True),
+        (rule_body(32765, 7, to=TO), True),
+        (rule_body(32765, 7, to=TO, extra=encode_attribute(28, b"\xff\xff")), True),
+        (rule_body(32765, 7), False),
+        (rule_body(32765, 7, to=TO, iif="kilo0"), False),
+        (rule_body(32765, 7, to=TO, mark=1), False),
+        (rule_body(32765, 7, to=TO, suppress=0), False),
+        (rule_body(32765, 7, to=TO, flags=INVERT), False),
+        (rule_body(32765, 7, to=TO, protocol=117), False),
+        (rule_body(32765, 0, to=TO, action=6), False),
+        (rule_body(32765, 7, to=TO, extra=encode_attribute(28, b"\xff\x00")), False),
+    ],
+)
+def test_rules_that_select_by_destination_alone_are_told(body, is_told):
+    """As Liqo has them: neither Kilo's for its own device, nor what is singled out."""
+    assert is_told == bool(describe_destinations([body], 117))
+
+
+def test_a_rule_by_destination_is_told_with_table_and_prefix():
+    """In the order in which the kernel asks, and no more than a bounded number."""
+    bodies = [rule_body(32764, 1_862_403_329, to="10.80.0.1/32"), rule_body(32765, 7, to=TO)]
+
+    assert (
+        DestinationRule(priority=32764, to="10.80.0.1/32", table=1_862_403_329),
+        DestinationRule(priority=32765, to=TO, table=7),
+    ) == describe_destinations(bodies, 117)
+    assert MAX_DESTINATIONS == len(describe_destinations(bodies * MAX_DESTINATIONS, 117))
+
+
+def test_rules_by_destination_are_taken_apart_once_for_each_change():
+    """A body that is cut short is refused, and none is told."""
+    told, bodies = Destinations(117), (rule_body(32765, 7, to=TO),)
+    first = told.of(bodies)
+
+    assert 1 == len(first)
+    assert told.of(bodies) is first
+    assert () == told.of((bodies[0][:9],))
+    assert () == told.of(())

@@ -16,7 +16,7 @@ from meshwatchd.adapters.netlink.message import encode_attribute
 from meshwatchd.adapters.netlink.objects import Address
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.plan import Route
-from meshwatchd.model.snapshot import Vxlan
+from meshwatchd.model.snapshot import Geneve, Vxlan
 from tests.support.fake_rtnl import FakeRoute, address_body, link_body, packed, packed_ip
 
 NAMES = st.text("abcdefghijklmnop.0123456789-", min_size=1, max_size=15)
@@ -33,7 +33,7 @@ def oracle(kind, body):
 LLADDRS = st.sampled_from([b"", bytes((2, 0, 0, 0, 0, 1)), bytes(6)])
 
 
-@given(NAMES, st.sampled_from(["", "wireguard", "vxlan", "mykind"]), st.booleans(), LLADDRS)
+@given(NAMES, st.sampled_from(["", "wireguard", "vxlan", "geneve", "mykind"]), st.booleans(), LLADDRS)
 def test_a_device_is_read_as_pyroute2_reads_it(name, kind, is_up, lladdr):
     """Physical devices have no kind, layer 3 devices no MAC."""
     body = link_body(7, name, kind=kind, is_up=is_up, mtu=len(name) * 1420, lladdr=lladdr)
@@ -47,16 +47,18 @@ def test_a_device_is_read_as_pyroute2_reads_it(name, kind, is_up, lladdr):
 @given(
     st.integers(0, (1 << 24) - 1),
     st.integers(0, 65535),
-    st.sampled_from([("", 0), ("192.168.50.10", 4), ("fd00::10", 4)]),
+    st.sampled_from([("", 0, ""), ("192.168.50.10", 4, "10.244.1.2"), ("fd00::10", 4, "fd00::2"), ("", 0, "10.0.0.1")]),
     st.booleans(),
 )
 def test_a_vxlan_device_is_read_as_pyroute2_reads_it(vni, port, place, is_external):
     """Its own address is how a node knows itself; the lower device is what flannel runs over."""
-    local, lower = place
+    local, lower, remote = place
     data = encode_attribute(1, struct.pack("=I", vni)) + encode_attribute(15, struct.pack("!H", port))
     data += encode_attribute(25, bytes((is_external,))) + encode_attribute(3, struct.pack("=I", lower))
     if local:
         data += encode_attribute(17 if ":" in local else 4, packed_ip(local))
+    if remote:
+        data += encode_attribute(16 if ":" in remote else 2, packed_ip(remote))
     info = encode_attribute(18, encode_attribute(1, b"vxlan\0") + encode_attribute(2, data))
     body = link_body(7, "flannel.1") + encode_attribute(1, bytes((2, 0, 0, 0, 0, 9))) + info
     key, (value,) = packed(objects.pack_link, body)
@@ -65,7 +67,24 @@ def test_a_vxlan_device_is_read_as_pyroute2_reads_it(vni, port, place, is_extern
 
     assert decode.decode_link(oracle(ifinfmsg, body)) == link
     assert "02:00:00:00:00:09" == link.lladdr
-    assert Vxlan(vni=vni, port=port, local=local, lower=lower, is_external=is_external) == link.vxlan
+    assert Vxlan(vni=vni, port=port, local=local, lower=lower, is_external=is_external, remote=remote) == link.vxlan
+
+
+@given(st.integers(0, (1 << 24) - 1), st.integers(0, 65535), st.sampled_from(["", "10.244.1.2", "fd00::2", "0.0.0.0"]))
+def test_a_geneve_device_is_read_as_pyroute2_reads_it(vni, port, remote):
+    """Liqo's has one far end, Open vSwitch's gets it with each packet."""
+    data = encode_attribute(1, struct.pack("=I", vni)) + encode_attribute(5, struct.pack("!H", port))
+    if remote:
+        data += encode_attribute(7 if ":" in remote else 2, packed_ip(remote))
+    info = encode_attribute(18, encode_attribute(1, b"geneve\0") + encode_attribute(2, data))
+    body = link_body(7, "liqo.0a1b2c3d4e") + info
+    key, (value,) = packed(objects.pack_link, body)
+
+    link = objects.unpack_link(key, value)
+
+    assert decode.decode_link(oracle(ifinfmsg, body)) == link
+    assert Geneve(vni=vni, port=port, remote=remote if remote != "0.0.0.0" else "") == link.geneve
+    assert None is link.vxlan
 
 
 @pytest.mark.parametrize("lladdr", [bytes((10, 2, 0, 11)), bytes(16)])

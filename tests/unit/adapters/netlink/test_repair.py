@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from meshwatchd.adapters.netlink.repair import OverlayKernel
-from meshwatchd.model.audit import Entries, RepairPlan, RepairRung
+from meshwatchd.model.audit import DeviceAddress, Entries, RepairPlan, RepairRung
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Neighbour
 from tests.support.flannel_node import DEVICE, entries, mac
@@ -55,6 +55,10 @@ class Asked:
         self.requests.append(("link", command, request))
         return []
 
+    async def addr(self, command, **request):
+        """An address request."""
+        self.requests.append(("addr", command, request))
+
     async def neigh(self, command, **request):
         """A neighbour or FDB request."""
         self.requests.append(("neigh", command, request))
@@ -92,6 +96,16 @@ def test_entries_are_put_as_flannel_puts_them():
     )
     wanted = {"dst": "10.42.1.0/24", "oif": 6, "table": 254, "proto": 3, "scope": 0, "gateway": "10.42.1.0"}
     assert ("route", "add", {**wanted, "flags": ["onlink"]}) == route
+
+
+def test_an_address_is_added_before_the_routes_that_need_it():
+    """Never replaced, and never deleted."""
+    held = Entries(addresses=(DeviceAddress(dev=DEVICE, address="10.80.0.12"),), routes=HELD.routes)
+    address, route = _asked(RepairPlan(rung=RepairRung.RESEED, device=DEVICE, put=held))
+
+    assert ("addr", "add", {"index": 6, "address": "10.80.0.12", "prefixlen": 32}) == address
+    assert ("route", "add") == route[:2]
+    assert [] == _asked(RepairPlan(rung=RepairRung.RESEED, device=DEVICE, drop=Entries(addresses=held.addresses)))
 
 
 def test_what_is_to_go_goes_routes_first():

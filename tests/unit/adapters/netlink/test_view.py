@@ -8,7 +8,7 @@ from meshwatchd.adapters.netlink.view import MAX_ADDRESSES, MAX_TOLD
 from meshwatchd.adapters.wireguard import uapi
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.settings import KernelSettings, MeshSettings
-from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Gateway, Neighbour
+from meshwatchd.model.snapshot import DestinationRule, DeviceRoute, Forwarding, Gateway, Neighbour
 from tests.support.fake_rtnl import (
     STATIC,
     FakeRoute,
@@ -19,6 +19,7 @@ from tests.support.fake_rtnl import (
     route_of,
     rule_body,
 )
+from tests.support.rules import rule_body as foreign_body
 
 OVERRIDE = Rule(priority=5460, table=7701)
 OUT = Route(dst="10.244.1.0/24", table=7701, dev="eth0")
@@ -86,6 +87,16 @@ def test_a_node_is_known_by_the_address_that_stays():
     assert ("10.2.0.12", "10.2.0.100", "10.2.0.11") == link.addresses
     assert (24, 32, 24) == link.prefix_lengths
     assert ("fd00::2", "fd00::1") == link.addresses_v6
+
+
+def test_rules_of_others_by_destination_are_told():
+    """Liqo leads packets to other clusters by them, into tables of its own."""
+    source = kernel("eth0")
+    source.rules = [rule_body(OVERRIDE), foreign_body(32765, 1_862_403_329, to="10.71.0.0/16")]
+
+    assert (DestinationRule(priority=32765, to="10.71.0.0/16", table=1_862_403_329),) == (
+        snapshot(source).destination_rules
+    )
 
 
 def test_a_nodes_own_place_is_told():

@@ -21,7 +21,7 @@ def point(name, value):
 
 def good(snapshot, sources, declared, node):
     """A profile as somebody may write it."""
-    return LocalView(profiles=("liqo",), node=node, location=LocationName("east"))
+    return LocalView(profiles=("skupper",), node=node, location=LocationName("east"))
 
 
 def raising(snapshot, sources, declared, node):
@@ -53,10 +53,10 @@ def plain(snapshot, sources, declared, node):
 
 def test_a_profile_of_a_third_party_takes_part():
     """Behind what runs over any CNI and before the CNIs; as a kind of this interface, or as a function."""
-    loaded = load([point("liqo", "KIND")])
+    loaded = load([point("skupper", "KIND")])
 
-    assert ["kilo", "submariner", "liqo", *(name for name in LOOKS if name not in JOINING)] == list(loaded.looks)
-    assert (("liqo",), "east") == (seen(point("liqo", "KIND")).profiles, seen(point("s", "good")).location)
+    assert ["kilo", "submariner", "skupper", *(name for name in LOOKS if name not in JOINING)] == list(loaded.looks)
+    assert (("skupper",), "east") == (seen(point("skupper", "KIND")).profiles, seen(point("s", "good")).location)
     assert {} == loaded.problems
 
 
