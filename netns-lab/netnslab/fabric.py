@@ -11,6 +11,7 @@ from netnslab.antrea import ANTREA
 from netnslab.bgp import BGP
 from netnslab.errors import LabError
 from netnslab.kilo import KILO
+from netnslab.liqo import LIQO
 from netnslab.native_wireguard import FLANNEL_NATIVE, HEXMESH
 from netnslab.overlay import Overlay
 from netnslab.submariner import SUBMARINER
@@ -66,6 +67,7 @@ FABRICS: Mapping[str, Fabric] = MappingProxyType(
         "flannel-native": FLANNEL_NATIVE,
         "hexmesh": HEXMESH,
         "antrea": ANTREA,
+        "liqo": LIQO,
         "wireguard-bgp": BGP,
     }
 )

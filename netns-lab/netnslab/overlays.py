@@ -10,6 +10,7 @@ from netnslab.bgp import BGP_OVERLAY
 from netnslab.cilium import CILIUM
 from netnslab.errors import LabError
 from netnslab.flannel import FLANNEL, FLANNEL_OVER_WIREGUARD
+from netnslab.liqo import LIQO
 from netnslab.native_wireguard import FLANNEL_NATIVE_OVERLAY, HEXMESH_OVERLAY
 from netnslab.overlay import Overlay
 from netnslab.submariner import SUBMARINER_OVERLAY
@@ -24,6 +25,7 @@ OVERLAYS: Mapping[str, Overlay] = MappingProxyType(
         "flannel-native": FLANNEL_NATIVE_OVERLAY,
         "hexmesh": HEXMESH_OVERLAY,
         "antrea": ANTREA,
+        "liqo": LIQO,
         "wireguard-bgp": BGP_OVERLAY,
     }
 )
