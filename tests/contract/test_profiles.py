@@ -7,6 +7,7 @@ all files as soon as it is in `profiles.compose.LOOKS`, and on a node of its own
 Those of Antrea, Kube-OVN and OVN-Kubernetes have the devices of a real Open vSwitch 3.1 under Debian's kernel, between
 two nodes whose pings crossed the tunnel. Ports, addresses and routes were made by hand, as the documents and the source
 of the agents have them: no agent of theirs has made one.
+Liqo's has a Geneve device, table and rules of the same kernel, made by hand as Liqo's fabric makes them.
 """
 
 from __future__ import annotations
