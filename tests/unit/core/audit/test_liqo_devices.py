@@ -134,6 +134,7 @@ def test_a_cluster_that_was_left_is_no_loss():
     """Rules, routes and device are gone: whoever unpeers takes all of them."""
     assert [] == found(snapshot(links=(CARD,), device_routes=(), destination_rules=()))
     assert [] == found(snapshot(device_routes=(), destination_rules=()))
+    assert [] == found(snapshot(destination_rules=())), "routes that are about to go"
 
 
 def test_routes_into_another_device_are_no_loss():
