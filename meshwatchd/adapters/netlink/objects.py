@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from meshwatchd.adapters.netlink import compact
@@ -170,6 +170,20 @@ def unpack_address(key: bytes, value: bytes) -> Address:
     """The Address of a key and its value."""
     index, family = _ADDRESS_KEY.unpack_from(key)
     return Address(index, family, value[0], key[_ADDRESS_KEY.size :], value[1], bool(value[2]))
+
+
+def in_order(held: Iterable[Address], family: int) -> list[Address]:
+    """The addresses of a device, what the node is known by first.
+
+    It goes by the first one where nobody names its address. Last come those that stay for a while: temporary ones of
+    IPv6, and those of virtual routers and API servers (keepalived, kube-vip), which go from node to node.
+    """
+
+    def rank(each: Address) -> tuple[int, bool, bool, str]:
+        is_alone = (each.family, each.length) == (socket.AF_INET, 32)
+        return each.scope, each.is_secondary, is_alone, render_address(each.address)
+
+    return sorted((each for each in held if each.family == family), key=rank)
 
 
 def index_of(key: bytes) -> int:

@@ -236,7 +236,7 @@ class View:
         for link in links:
             held = addresses.get(link.index, [])
             if self._is_shown(link, held):
-                v4, v6 = _in_order(held, socket.AF_INET), _in_order(held, socket.AF_INET6)
+                v4, v6 = (objects.in_order(held, each)[:MAX_ADDRESSES] for each in (socket.AF_INET, socket.AF_INET6))
                 yield msgspec.structs.replace(
                     link,
                     addresses=tuple(objects.render_address(each.address) for each in v4),
@@ -386,17 +386,3 @@ def _describe_neighbour(each: compact.NeighbourEntry, devices: Mapping[int, str]
         lladdr=each.lladdr.hex(":"),
         is_permanent=bool(each.state & NUD_PERMANENT),
     )
-
-
-def _in_order(held: Iterable[objects.Address], family: int) -> list[objects.Address]:
-    """The addresses of a device, a bounded number, what the node is known by first.
-
-    It goes by the first one where nobody names its address. Last come those that stay for a while: temporary ones of
-    IPv6, and those of virtual routers and API servers (keepalived, kube-vip), which go from node to node.
-    """
-
-    def rank(each: objects.Address) -> tuple[int, bool, bool, str]:
-        is_alone = (each.family, each.length) == (socket.AF_INET, 32)
-        return each.scope, each.is_secondary, is_alone, objects.render_address(each.address)
-
-    return sorted((each for each in held if each.family == family), key=rank)[:MAX_ADDRESSES]
