@@ -247,6 +247,18 @@ _WIREGUARD_FAULTS = (
         " 30 s to minutes, and then the others cannot reach it until it speaks.",
     ),
     Fault(
+        code=FaultCode.WIREGUARD_PEER_DUPLICATE,
+        layer=Layer.WIREGUARD,
+        severity=Severity.WARNING,
+        title="two WireGuard peers have one endpoint: one of them is left over",
+        remedy="restart the agent that made them, which writes its peers anew (kubectl -n kube-system delete pod -l"
+        " k8s-app=cilium --field-selector spec.nodeName=NODE)",
+        depends_on=(FaultCode.WIREGUARD_DEVICE_MISSING,),
+        confirm_ns=5 * _SECOND,
+        about="A node that was given another key, or made anew at the same address, has one peer for each of its lives."
+        " AllowedIPs that the dead one has are lost to the living one: packets are encrypted for nobody.",
+    ),
+    Fault(
         code=FaultCode.BGP_ROUTE_ESCAPED,
         layer=Layer.RELAY,
         title="packets for a prefix that a routing daemon led into the mesh leave it, or go nowhere",

@@ -58,6 +58,7 @@ class FaultCode(StrEnum):
     ALLOWED_IPS_MISSING = "allowed-ips-missing"
     WIREGUARD_ENDPOINT_MOVED = "wireguard-endpoint-moved"
     KEEPALIVE_MISSING = "keepalive-missing"
+    WIREGUARD_PEER_DUPLICATE = "wireguard-peer-duplicate"
     BGP_ROUTE_ESCAPED = "bgp-route-escaped"
     RP_FILTER_STRICT = "rp-filter-strict"
     FORWARDING_OFF = "forwarding-off"
@@ -93,6 +94,9 @@ class FaultCode(StrEnum):
     IDENTITY = "identity"
     SNI_REJECTED = "sni-rejected"
     GATEWAY_NOT_READY = "gateway-not-ready"
+    CLUSTERMESH_DATAPATH_CUT = "clustermesh-datapath-cut"
+    CLUSTER_BACKENDS_UNREACHABLE = "cluster-backends-unreachable"
+    CLUSTERMESH_CONTROL_CUT = "clustermesh-control-cut"
 
 
 class Severity(StrEnum):

@@ -1,7 +1,7 @@
 """The fault catalogue: every verdict there can be, with what to tell the operator; and the verdict itself.
 
 The lines are in files by who finds them: `path_faults` by probes, `size_faults` by large ones, `device_faults` by
-looking at the kernel, `service_faults` by canaries of kinds dns, tls and http.
+looking at the kernel, `service_faults` by canaries of kinds dns, tls and http, `cluster_faults` by what agents say too.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from meshwatchd.model.cluster_faults import CLUSTER_FAULTS
 from meshwatchd.model.device_faults import DEVICE_FAULTS
 from meshwatchd.model.fault_codes import Fault, FaultCode, Severity, weight
 from meshwatchd.model.ids import Layer
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 CATALOGUE = MappingProxyType(
-    {fault.code: fault for fault in (*PATH_FAULTS, *DEVICE_FAULTS, *SIZE_FAULTS, *SERVICE_FAULTS)}
+    {fault.code: fault for fault in (*PATH_FAULTS, *DEVICE_FAULTS, *SIZE_FAULTS, *SERVICE_FAULTS, *CLUSTER_FAULTS)}
 )
 """Every fault by its code; a test asserts that it is complete."""
 

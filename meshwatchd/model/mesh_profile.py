@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from meshwatchd.model.cluster_mesh import CLUSTER_MESH
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.open_vswitch import SWITCH_MESHES
 from meshwatchd.model.settings import MeshSettings
@@ -17,7 +18,7 @@ from meshwatchd.model.topology import Topology
 
 LIQO = "liqo"
 
-MESH_KINDS = ("kilo", "submariner", "cilium", "flannel", *SWITCH_MESHES, "wireguard", LIQO)
+MESH_KINDS = ("kilo", "submariner", CLUSTER_MESH, "cilium", "flannel", *SWITCH_MESHES, "wireguard", LIQO)
 """The built-in kinds of mesh, the outermost first; third parties add theirs."""
 
 BESIDE = frozenset((LIQO,))
@@ -54,6 +55,9 @@ class Trait(StrEnum):
     """Nothing of ours can carry traffic safely: nobody stands by, and faults are named only."""
     DIRECT = "direct"
     """The overlay leads from node to node over the nodes' own network, and nobody relays: each node leads itself."""
+    CLUSTERED = "clustered"
+    """Its locations are clusters of several nodes that each lead themselves, and which node goes by the name of a
+    leader says nothing of the way that packets take."""
     REPLACES_ROUTES = "replaces-routes"
     """Its agent has routes of its own to the pods of other locations, in the place of those of the CNI below."""
 
@@ -62,6 +66,7 @@ TRAITS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "kilo": frozenset((Trait.REPLACES_ROUTES,)),
         SUBMARINER: frozenset((Trait.STAR, Trait.POD_ADDRESSED, Trait.WITHOUT_STANDBY)),
+        CLUSTER_MESH: frozenset((Trait.DIRECT, Trait.CLUSTERED, Trait.WITHOUT_STANDBY)),
         **dict.fromkeys(SWITCH_MESHES, frozenset((Trait.DIRECT, Trait.WITHOUT_STANDBY))),
     }
 )

@@ -9,6 +9,7 @@ from collections import Counter
 
 import msgspec
 
+from meshwatchd.model.cluster_mesh import ClusterControl
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.rule_window import RuleWindow
 from meshwatchd.model.settings import MeshSettings
@@ -209,6 +210,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         lookups: of the endpoints of WireGuard peers; a bounded number.
         windows: where rules of ours have to stand on this node, and behind that where they have stood; empty for the
             configured place.
+        clusters: the control planes of other clusters, as this node's agent sees them; empty without Cluster Mesh.
         mesh: what was found out about the mesh, complete with what the operator declared; None until something was.
     """
 
@@ -227,6 +229,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     wireguard: tuple[WireGuardState, ...] = ()
     lookups: tuple[RouteLookup, ...] = ()
     windows: tuple[RuleWindow, ...] = ()
+    clusters: tuple[ClusterControl, ...] = ()
     mesh: MeshSettings | None = None
 
     def link(self, name: str) -> Link | None:

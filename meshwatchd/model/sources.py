@@ -100,6 +100,33 @@ class CiliumNodes(msgspec.Struct, frozen=True, kw_only=True):
         return next((node for node in self.nodes if self.own_name in {node.name, f"{node.cluster}/{node.name}"}), None)
 
 
+class CiliumCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """Another cluster, as Cilium's agent sees its control plane.
+
+    Attributes:
+        is_connected: to its etcd, or to the copy of it that kvstoremesh keeps here.
+        is_ready: all that is there was read since.
+        status: in the agent's words.
+        failures: attempts in vain since the agent began.
+    """
+
+    name: str
+    is_connected: bool = False
+    is_ready: bool = False
+    status: str = ""
+    failures: int = 0
+
+
+class CiliumClusters(msgspec.Struct, frozen=True, kw_only=True):
+    """`cluster-mesh` of GET /v1/healthz of Cilium's agent: the other clusters by name; empty without Cluster Mesh."""
+
+    clusters: tuple[CiliumCluster, ...] = ()
+
+    def cluster(self, name: str) -> CiliumCluster | None:
+        """The cluster of that name, or None."""
+        return next((each for each in self.clusters if each.name == name), None)
+
+
 class FlannelSubnet(msgspec.Struct, frozen=True, kw_only=True):
     """What flannel leaves for its CNI plugin: subnet.env.
 
@@ -162,6 +189,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     kilo: KiloGraph | None = None
     kilo_metrics: KiloMetrics | None = None
     cilium: CiliumNodes | None = None
+    cilium_clusters: CiliumClusters | None = None
     flannel: FlannelSubnet | None = None
     flannel_backend: FlannelBackend | None = None
     quick: tuple[QuickFile, ...] = ()

@@ -209,6 +209,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
             (Antrea): its packets go straight from node to node, between locations too, and nobody relays.
         is_overlay_star: the overlay joins each member with its leader, and no two members (Submariner).
         is_observed: nobody may stand by, and no rule of ours is there.
+        is_clustered: locations are clusters whose nodes each reach all others themselves: leaders are so by name alone.
         windows: where rules of ours stand, and behind that where they have stood; empty for the configured place.
         carrier: the host mesh's device by which packets of the tunnel leave, or have left; empty where there is none.
     """
@@ -223,6 +224,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     is_overlay_direct: bool = False
     is_overlay_star: bool = False
     is_observed: bool = False
+    is_clustered: bool = False
     refused: tuple[str, ...] = ()
     windows: tuple[RuleWindow, ...] = ()
     carrier: str = ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from meshwatchd.model import cluster_mesh
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MeshSettings
@@ -16,9 +17,9 @@ from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.sources import CiliumNode, Sources
 from meshwatchd.profiles import reading
 
-ROUTER = "cilium_host"
+ROUTER = cluster_mesh.ROUTER
 TUNNELS = {"cilium_vxlan": "vxlan", "cilium_geneve": "geneve"}
-ENCRYPTION = "cilium_wg0"
+ENCRYPTION = cluster_mesh.ENCRYPTION
 
 SOURCE = "cilium agent"
 

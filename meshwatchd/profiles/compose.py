@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from meshwatchd.model.cluster_mesh import CLUSTER_MESH
 from meshwatchd.model.discovery import Candidate, DeviceLayer, Finding, LocalView
 from meshwatchd.model.host_mesh import HOST_MESH_KINDS, host_mesh, maker_of
 from meshwatchd.model.ids import NodeName
@@ -22,7 +23,17 @@ from meshwatchd.model.open_vswitch import SWITCH_MESHES
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.sources import Sources
-from meshwatchd.profiles import cilium, flannel, kilo, liqo, open_vswitch, reading, submariner, wireguard
+from meshwatchd.profiles import (
+    cilium,
+    cluster_mesh,
+    flannel,
+    kilo,
+    liqo,
+    open_vswitch,
+    reading,
+    submariner,
+    wireguard,
+)
 
 Look = Callable[[Snapshot, Sources, MeshSettings, NodeName], LocalView]
 
@@ -30,6 +41,7 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
     {
         "kilo": kilo.look,
         "submariner": submariner.look,
+        CLUSTER_MESH: cluster_mesh.look,
         "cilium": cilium.look,
         "flannel": flannel.look,
         **{kind: open_vswitch.look_for(kind) for kind in SWITCH_MESHES},
@@ -85,7 +97,7 @@ def look(
         looks: the profiles by name, the outermost first; third parties' come behind those of `JOINING`.
     """
     asked = {name: each(snapshot, sources, declared, node) for name, each in looks.items()}
-    parts = list(_without_taken(asked, declared).values())
+    parts = list(_settle_clusters(_without_taken(asked, declared)).values())
     holding = [part for part in parts if part.profiles]
     told = {name: next(filter(None, (getattr(part, name) for part in holding)), "") for name in _TEXTS}
     told |= {name: next(filter(None, (getattr(part, name) for part in holding)), 0) for name in _NUMBERS}
@@ -137,6 +149,22 @@ def _without_taken(asked: Mapping[str, LocalView], declared: MeshSettings) -> Ma
     text = f"{device} is that of another profile, and others carry nothing of the mesh"
     left = LocalView(profiles=(), node=asked[PLAIN].node, why=(Finding(source=f"link {device}", text=text),))
     return {**asked, PLAIN: left}
+
+
+def _settle_clusters(asked: Mapping[str, LocalView]) -> Mapping[str, LocalView]:
+    """Without Cluster Mesh where another mesh joins clusters: locations are that one's, and it has leaders.
+
+    And without a plain WireGuard device below Cluster Mesh: it carries what goes between nodes, as a LAN does.
+    """
+    told = asked.get(CLUSTER_MESH)
+    if told is None or not told.profiles:
+        return asked
+    joining = next((name for name in JOINING if name in asked and asked[name].profiles), "")
+    name, text = CLUSTER_MESH, f"{joining} joins this node with others: its locations count, and not Cilium's clusters"
+    if not joining:
+        name, text = PLAIN, "what is between nodes' addresses is below Cilium's clusters, be it WireGuard or a LAN"
+    left = LocalView(profiles=(), node=told.node, why=(Finding(source=cilium.SOURCE, text=text),))
+    return {**asked, name: left} if name in asked and asked[name].profiles else asked
 
 
 def _lan_address(snapshot: Snapshot, holding: Iterable[LocalView], node_ip: str) -> str:

@@ -74,6 +74,7 @@ class OverlayMesh:
             or not (declared.wireguard_device or self._is_star),
             is_overlay_star=self._is_star,
             is_observed=is_observed,
+            is_clustered=Trait.CLUSTERED in traits,
             carrier=carrier.name if carrier is not None else "",
         )
 
@@ -110,7 +111,8 @@ def _reasons(mesh: Mesh, node: NodeName, declared: MeshSettings, *, is_up: bool)
     local = mesh.node(node)
     leader = mesh.location(local.location).leader
     state, tunnel = "up" if is_up else "down", declared.wireguard_device
-    role = f"leads {local.location}" if leader == node else f"is in {local.location}, led by {leader}"
+    led = "" if Trait.CLUSTERED in traits_of((declared.profile,), declared.traits) else f", led by {leader}"
+    role = f"leads {local.location}" if led and leader == node else f"is in {local.location}{led}"
     return (
         f"{tunnel} exists and is {state}" if tunnel else "this node has no WireGuard device of the mesh",
         f"{declared.overlay_device} carries the location's overlay",

@@ -28,6 +28,7 @@ from meshwatchd.adapters.netlink.mirror import Mirror
 from meshwatchd.adapters.process import read_processor_ns, read_resident_bytes, release_memory
 from meshwatchd.adapters.storage.event_store import EventStore
 from meshwatchd.adapters.wireguard.device import Devices
+from meshwatchd.core.audit.cluster_control import controls_of
 from meshwatchd.core.audit.wireguard_changes import TunnelWatch, tunnel_status
 from meshwatchd.model.decoding import refusals
 from meshwatchd.model.discovery import LocalView
@@ -121,12 +122,20 @@ class Agent:
         self._desk = OperatorDesk(self._send)
         self._late_discovery = LateDiscovery(settings, self._discover)
         duplicates = self._late_discovery.duplicates
-        self._care = DeviceCare(settings, self._mirror, self._send, status=self.status, duplicates=duplicates, log=log)
+        self._own_view = OwnView.open(settings, lambda **fields: log.warning("profile.refused", **fields))
+        self._care = DeviceCare(
+            settings,
+            self._mirror,
+            self._send,
+            status=self.status,
+            duplicates=duplicates,
+            sources=lambda: self._own_view.sources,
+            log=log,
+        )
         self._auditor, self._config = self._care.auditor, config
         self._sinks = Sinks.open(settings, log)
         self._care.metrics.incidents = self._sinks.incidents
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
-        self._own_view = OwnView.open(settings, lambda **fields: log.warning("profile.refused", **fields))
         self._prover = Prover(settings, config, snapshot=lambda: self._snapshot, sinks=self._sinks, log=log)
         self.bisect, self.forget, self.operate = self._prover.bisect, self._late_discovery.forget, self._desk.ask
         self.nodes = self._late_discovery.nodes
@@ -311,7 +320,8 @@ class Agent:
         started_ns = time.monotonic_ns()
         shown = await self._mirror.snapshot()
         mesh, self._is_mesh_new = None if self._discovery is None else self._discovery.mesh, False
-        shown = msgspec.structs.replace(shown, wireguard=self._tunnels.told, mesh=mesh)
+        clusters = controls_of(self._own_view.sources)
+        shown = msgspec.structs.replace(shown, wireguard=self._tunnels.told, mesh=mesh, clusters=clusters)
         snapshot = self._lookups.add(self._rule_place.settle(shown))
         self._snapshot_s = (time.monotonic_ns() - started_ns) / SECOND
         before, self._snapshot = self._snapshot, snapshot
@@ -356,7 +366,7 @@ class Agent:
         )
 
     def _take_tunnels(self, states: tuple[WireGuardState, ...]) -> None:
-        self._care.lookout.observe(states)
+        self._care.observe(states)
         for fact in self._tunnel_watch.observe(states):
             self._sinks.consume(FactFrame(at_ns=time.monotonic_ns(), fact=fact))
 
@@ -366,6 +376,8 @@ class Agent:
             is_news, rejected = await self._own_view.refresh()
             if self._discovery is not None and is_news:
                 self._discovery.look_again()
+            if is_news and self._snapshot and self._snapshot.clusters != controls_of(self._own_view.sources):
+                self._mirror.is_dirty.set()
             for each in rejected:
                 self._log.warning("source.rejected", source=each.source, reason=each.reason)
             await beat.rest(SOURCES_S)

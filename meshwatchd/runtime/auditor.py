@@ -48,7 +48,12 @@ LOOK_PAUSE = 200
 
 STATE_FILE = "overlay-good.json"
 
-BESIDE = frozenset((FaultCode.RP_FILTER_STRICT, FaultCode.CONNTRACK_INVALID, FaultCode.DUPLICATE_NODE_NAME))
+BESIDE = frozenset(
+    (
+        *(FaultCode.RP_FILTER_STRICT, FaultCode.CONNTRACK_INVALID, FaultCode.DUPLICATE_NODE_NAME),
+        FaultCode.CLUSTERMESH_CONTROL_CUT,
+    )
+)
 """Warnings that say nothing against what devices, routes and peers are like: hardened machines have some for good."""
 MAX_STATE_BYTES = 64 * 1024 * 1024
 """A hundred thousand entries of a mesh of thousands of nodes, several times over."""

@@ -12,9 +12,11 @@ from meshwatchd.adapters.netlink.route_lookup import RouteLookup, Tables
 from meshwatchd.model.audit import AuditFinding, OverlayFigures
 from meshwatchd.model.events import FindingsReported, PeersTold, RepairDone
 from meshwatchd.model.settings import MeshSettings, Settings
-from meshwatchd.model.snapshot import Neighbour, Snapshot
+from meshwatchd.model.snapshot import Neighbour, Snapshot, WireGuardState
+from meshwatchd.model.sources import Sources
 from meshwatchd.model.status import Status
 from meshwatchd.runtime.auditor import Auditor
+from meshwatchd.runtime.cluster_care import ClusterCare
 from meshwatchd.runtime.connection_care import ConnectionCare
 from meshwatchd.runtime.liqo_watch import LiqoWatch
 from meshwatchd.runtime.lookout import Lookout
@@ -41,7 +43,7 @@ class DeviceCare:
 
     Attributes:
         auditor: sees snapshots, hears hellos, carries out repairs.
-        lookout: sees WireGuard devices.
+        lookout: looks at WireGuard devices, which `observe` takes.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class DeviceCare:
         *,
         status: Callable[[], Status | None],
         duplicates: Callable[[], Iterable[AuditFinding]],
+        sources: Callable[[], Sources] = Sources,
         log: Log,
     ) -> None:
         self._settings, self._kernel, self._status = settings, kernel, status
@@ -62,6 +65,7 @@ class DeviceCare:
         )
         self._underlay = UnderlayWatch(kernel.lan_neighbours)
         self._liqo = LiqoWatch(settings, log)
+        self._clusters = ClusterCare(sources)
         self._connections = ConnectionCare(settings, self._mesh, log)
         self.auditor = Auditor(
             mesh=settings.mesh,
@@ -76,6 +80,7 @@ class DeviceCare:
                 self.lookout.findings,
                 self._underlay.findings,
                 self._liqo.findings,
+                self._clusters.findings,
                 lambda _view, _now: duplicates(),
             ),
         )
@@ -85,7 +90,13 @@ class DeviceCare:
         """Take in what the engine says of itself."""
         self.auditor.note(status)
         self._underlay.note(status)
+        self._clusters.note(status)
         self._connections.note(status)
+
+    def observe(self, states: tuple[WireGuardState, ...]) -> None:
+        """WireGuard devices have been looked at."""
+        self.lookout.observe(states)
+        self._clusters.observe(states)
 
     def duties(self) -> tuple[Coroutine[object, object, None], ...]:
         """What goes on for as long as the agent lives."""

@@ -11,7 +11,7 @@ from meshwatchd.model.discovery import LocalView
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.snapshot import Snapshot
-from meshwatchd.model.sources import Rejection
+from meshwatchd.model.sources import Rejection, Sources
 from meshwatchd.profiles import compose
 from meshwatchd.profiles.steady import CarrierMemory, Steady
 
@@ -49,6 +49,11 @@ class OwnView:
             refused(source=source, problem=problem)
         node, uids = NodeName(settings.daemon.node), settings.discovery.source_uids
         return cls(settings.mesh, node, uids=uids, looks=loaded.looks)
+
+    @property
+    def sources(self) -> Sources:
+        """What the sources last said."""
+        return self._reader.sources
 
     async def refresh(self, *, is_urgent: bool = False) -> tuple[bool, tuple[Rejection, ...]]:
         """Read what is due of the sources.

@@ -26,7 +26,7 @@ from pathlib import Path
 from netnslab import faults, node_state, state_faults
 from netnslab.bench_diagnosis import Bench
 from netnslab.daemons import Daemons, Event, Settings
-from netnslab.diagnosis_cells import OF_ONE_PEER, QUICK, TOPOLOGIES
+from netnslab.diagnosis_cells import OF_ONE_PEER, QUICK, WITH_ENTRIES
 from netnslab.errors import LabError
 from netnslab.fabric import fabric_of
 from netnslab.faults import Fault
@@ -309,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found: dict[str, Mapping[str, object]] = {}
     kept: list[bool] = []
     try:
-        for topology in (options.topology,) if options.topology else TOPOLOGIES:
+        for topology in (options.topology,) if options.topology else WITH_ENTRIES:
             wedges, holes = _measure(topology, options)
             summary = summarise(wedges, holes)
             trials = {"wedges": list(map(dataclasses.asdict, wedges)), "holes": list(map(dataclasses.asdict, holes))}

@@ -141,7 +141,7 @@ def _start_players(blueprint: Blueprint) -> None:
 
 
 def _start_programs(blueprint: Blueprint) -> None:
-    """Start the routing daemon of every node, where the fabric has one; packets cross the lab after that.
+    """Start the routing daemon of every node, or what stands for an agent; packets cross the lab after that.
 
     Raises:
         LabError: it is not installed.
@@ -149,7 +149,8 @@ def _start_programs(blueprint: Blueprint) -> None:
     if blueprint.fabric.program and shutil.which(blueprint.fabric.program[0]) is None:
         raise LabError(f"there is no {blueprint.fabric.program[0]} here; make tools installs it")
     for name in blueprint.site.topology.nodes if blueprint.fabric.program else ():
-        program, log = blueprint.fabric.program, _log(blueprint, name, blueprint.fabric.program[0])
+        program = blueprint.fabric.program
+        log = _log(blueprint, name, Path(program[0]).name)
         blueprint.children[log] = wireguard.start_program(blueprint.site.node(name).space, program, log)
     _record_processes(blueprint)
 

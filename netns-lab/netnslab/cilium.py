@@ -37,6 +37,7 @@ VXLAN = "cilium_vxlan"
 HOST = "cilium_host"
 NET = "cilium_net"
 POD_LINK = "lxc0"
+ENCRYPTION = "cilium_wg0"
 
 PORT = 8472
 
@@ -73,11 +74,16 @@ EBPF_MARKS = {HOST_TABLE: 0x1000_0000, POD_TABLE: 0x2000_0000}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cilium:
-    """The overlay of the kilo-cilium topologies."""
+    """The overlay of the kilo-cilium topologies; without an IPIP device that of clusters by themselves.
+
+    Attributes:
+        route_mtu_bytes: what is left of packets by all that is put around them.
+    """
 
     needs: Needs = field(default_factory=lambda: Needs(vxlan_external=True, ipip=True))
     relay_device: str = TUNNEL
     ipip_device: str = TUNNEL
+    route_mtu_bytes: int = ROUTE_MTU_BYTES
 
     def plan(self, topology: Topology, node: Node, *, pod_network: Path, has_ipip_device: bool = False) -> OverlayPlan:
         """Devices, Cilium's routes and rules, and the tables that stand for its ipcache."""
@@ -85,15 +91,15 @@ class Cilium:
             ip=(
                 *_pod_link(node, pod_network),
                 *_devices(node),
-                *_tunnel(is_there=has_ipip_device),
-                *_main_routes(topology, node),
+                *(_tunnel(is_there=has_ipip_device) if self.ipip_device else ()),
+                *_main_routes(topology, node, self.route_mtu_bytes),
                 *_rules(),
                 *_neighbours(topology, node),
                 *_ipcache(topology, node, table=HOST_TABLE, identity=HOST_IDENTITY),
                 *_ipcache(topology, node, table=POD_TABLE, identity=POD_IDENTITY),
             ),
             nft=_marks(),
-            pod=_pod_lines(node),
+            pod=_pod_lines(node, self.route_mtu_bytes),
             sysctls=_sysctls(),
         )
 
@@ -113,14 +119,14 @@ def _pod_link(node: Node, pod_network: Path) -> tuple[str, ...]:
     )
 
 
-def _pod_lines(node: Node) -> tuple[str, ...]:
+def _pod_lines(node: Node, mtu_bytes: int) -> tuple[str, ...]:
     """In the pod: a /32, and everything else by the node's router address."""
     return (
         "link set lo up",
         f"address add {node.pod_ip}/32 dev eth0",
         "link set eth0 up",
         f"route add {node.overlay_ip} dev eth0 scope link",
-        f"route add default via {node.overlay_ip} dev eth0 mtu {ROUTE_MTU_BYTES}",
+        f"route add default via {node.overlay_ip} dev eth0 mtu {mtu_bytes}",
     )
 
 
@@ -154,16 +160,14 @@ def has_fallback_tunnels() -> bool:
         return True
 
 
-def _main_routes(topology: Topology, node: Node) -> Iterator[str]:
+def _main_routes(topology: Topology, node: Node, mtu_bytes: int) -> Iterator[str]:
     """Cilium's routes as netlink shows them; those to other locations are there until Kilo replaces them."""
     router = node.overlay_ip
     yield f"route add {router} dev {HOST} proto kernel scope link"
     yield f"route add {node.pod_cidr} via {router} dev {HOST} proto kernel src {router}"
     for other in topology.nodes.values():
         if other.name != node.name:
-            yield (
-                f"route add {other.pod_cidr} via {router} dev {HOST} proto kernel src {router} mtu {ROUTE_MTU_BYTES}"
-            )
+            yield (f"route add {other.pod_cidr} via {router} dev {HOST} proto kernel src {router} mtu {mtu_bytes}")
 
 
 def _rules() -> Iterator[str]:
@@ -218,7 +222,8 @@ def _sysctls() -> Mapping[str, str]:
     source leads elsewhere (fib_validate_source() in net/ipv4/fib_frontend.c, `no_addr`). Cilium does it on
     its own devices; for tunl0 Kilo leaves it to the administrator.
     """
-    values = {f"net/ipv4/conf/{device}/rp_filter": "0" for device in (HOST, NET, POD_LINK, TUNNEL, VXLAN)}
+    devices = (HOST, NET, POD_LINK, TUNNEL, VXLAN, ENCRYPTION)
+    values = {f"net/ipv4/conf/{device}/rp_filter": "0" for device in devices}
     for device in (HOST, NET):
         values[f"net/ipv4/conf/{device}/accept_local"] = "1"
         values[f"net/ipv4/conf/{device}/send_redirects"] = "0"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tomli_w
 
-from netnslab import antrea, submariner, wg_quick
+from netnslab import antrea, clustermesh, submariner, wg_quick
 from netnslab.fabric import fabric_of
 from netnslab.topology import Node, Topology
 from netnslab.wireguard import KeyPair
@@ -50,13 +50,15 @@ def render(
 ) -> str:
     """The configuration file of one node, as TOML."""
     is_submariner, device = topology.fabric == submariner.DEVICE, fabric_of(topology).device
-    is_named = topology.fabric in (submariner.DEVICE, antrea.NAME)
+    is_named = topology.fabric in (submariner.DEVICE, antrea.NAME, clustermesh.NAME)
+    # Cilium's own WireGuard is below the mesh, as a LAN would be.
+    has_device = fabric_of(topology).has_device(topology, node) and topology.fabric != clustermesh.NAME
     document: Table = {
         "daemon": {"node": node.name, "mode": "enforce"},
         "auth": {"key_file": str(MESH_KEY)},
         "mesh": {
             "profile": topology.fabric if is_named else "kilo",
-            "wireguard_device": device if fabric_of(topology).has_device(topology, node) else "",
+            "wireguard_device": device if has_device else "",
             "overlay_device": overlay_device,
             "ipip_device": ipip_device,
             **_members(topology, standby_keys),
@@ -109,7 +111,7 @@ def _members(topology: Topology, standby_keys: Mapping[str, KeyPair]) -> Table:
 
     Such a node goes by its WireGuard address (K3s's `--node-ip`); the LAN between two of them carries nothing.
     """
-    if fabric_of(topology).carries_overlay:
+    if fabric_of(topology).carries_overlay and topology.fabric != clustermesh.NAME:
         return {
             "location": [{"name": name, "leader": name} for name in topology.nodes],
             "node": [_direct_table(topology, node) for node in topology.nodes.values()],
@@ -145,7 +147,7 @@ def _node_table(topology: Topology, node: Node, standby_keys: Mapping[str, KeyPa
         "pod_cidr": node.pod_cidr,
         "overlay_ip": node.overlay_ip,
     }
-    if topology.is_leader(node.name):
+    if topology.is_leader(node.name) and topology.fabric != clustermesh.NAME:
         table["wireguard_ip"] = topology.location_of(node.name).wireguard_ip
     if node.name in standby_keys:
         table["standby_public_key"] = standby_keys[node.name].public

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from netnslab import faults, state_faults, wg_quick
+from netnslab import clustermesh, faults, state_faults, wg_quick
+from netnslab.cluster_plans import BETWEEN, CLUSTER_PLANS
 from netnslab.daemons import Settings
 from netnslab.discard import DISCARD_PORT
 from netnslab.fabric import fabric_of
@@ -19,7 +20,10 @@ from netnslab.state_faults import StateFault
 from netnslab.topology import Node, Topology
 from netnslab.underlay_plans import UNDERLAY_PLANS
 
-TOPOLOGIES = ("flannel-wg", "kilo-flannel", "flannel-native")
+WITH_ENTRIES = ("flannel-wg", "kilo-flannel", "flannel-native")
+"""Whose overlays have entries in the kernel that somebody may damage, and the daemon put back."""
+
+TOPOLOGIES = (*WITH_ENTRIES, clustermesh.NAME)
 
 CLOSED_PORT = 9
 """A refusal is an answer: canaries need nobody who listens."""
@@ -54,15 +58,21 @@ OF_NATIVE = (
 # pods is a black hole of the overlay. Nodes that go by their tunnels' addresses advertise no MAC.
 _ELSEWHERE = MappingProxyType(
     {
-        "kilo-flannel": {"keepalive-missing", "overlay-black-hole", "wireguard-device-missing", *NATIVE_PLANS},
+        "kilo-flannel": {
+            *("keepalive-missing", "overlay-black-hole", "wireguard-device-missing"),
+            *NATIVE_PLANS,
+            *CLUSTER_PLANS,
+        },
         "flannel-wg": {
             *("standby-mtu-smaller", "fragments-dropped", "mtu-poisoned", "allowed-ips-missing"),
             *("pod-network-broken", "pod-network-broken-output", "pod-network-broken-relay", "pod-network-broken-way"),
             *FORM_PLANS,
             *NATIVE_PLANS,
+            *CLUSTER_PLANS,
             *(set(UNDERLAY_PLANS) - {"neighbour-wrong-gateway", "duplicate-address-router"}),
         },
         "flannel-native": set(state_faults.CATALOGUE) - set(OF_NATIVE),
+        clustermesh.NAME: set(state_faults.CATALOGUE) - set(CLUSTER_PLANS),
     }
 )
 
@@ -138,6 +148,8 @@ COMPANIONS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         "pod-network-broken": (("others", "pod-unreachable"),),
         "pod-network-broken-tcp": (("others", "pod-unreachable"), ("victim", "probes-only")),
         "conntrack-full": (("others", "overlay-new-flows"),),
+        # Until its agent has been asked again a node knows that nothing of the other cluster answers, and no more.
+        "cluster-backends-unreachable": tuple((who, "clustermesh-datapath-cut") for who in ("others", "victim")),
     }
 )
 """What is said by those who see a fault from its other side, if they name the same culprit: only where nobody can tell
@@ -190,7 +202,7 @@ def places_of(fault: str, *, victim: str, peer: str, topology: Topology) -> froz
     Each end names the other, and so do the nodes that an end relays for. Two endpoints that have moved at once are at
     both ends.
     """
-    is_flat = fabric_of(topology).carries_overlay
+    is_flat = _is_flat(topology)
     if fault == NOT_RELAYED:
         return frozenset(
             (node, end) for node in topology.nodes for end in (victim, peer) if (node, end) != (peer, peer)
@@ -225,7 +237,7 @@ SELDOM_LOOKED_AT = ("mtu-poisoned", "fragments-dropped", "standby-mtu-smaller", 
 
 def patience_s(fault: str) -> float:
     """How long to wait for a fault's own name."""
-    slow = (*OF_THE_TUNNEL, *SELDOM_LOOKED_AT, "keepalive-missing", "conntrack-invalid", "offload-fault")
+    slow = (*OF_THE_TUNNEL, *SELDOM_LOOKED_AT, *BETWEEN, "keepalive-missing", "conntrack-invalid", "offload-fault")
     return LONG_PATIENCE_S if fault in slow and fault != "one-way-break" else PATIENCE_S
 
 
@@ -243,7 +255,7 @@ def settings_for(topology: Topology) -> Settings:
     Under Kilo they enforce, since only then there are standby links and a verdict has its alternatives; where nobody
     relays there is nothing to enforce but repairs, which would heal what is to be diagnosed.
     """
-    is_flat = fabric_of(topology).carries_overlay
+    is_flat = _is_flat(topology)
     canaries = [canary for node in topology.nodes.values() for canary in _canaries(node, is_flat=is_flat)]
     masters = [topology.nodes[each.leader] for each in topology.locations.values()]
     canaries += [_of_host(node, "apiserver", APISERVER_PORT, is_flat=is_flat) for node in masters]
@@ -251,6 +263,11 @@ def settings_for(topology: Topology) -> Settings:
         canaries += [_outside(node) for node in topology.nodes.values() if node.public_ip is not None]
     mode = {"daemon": {"mode": "observe"}} if is_flat else {}
     return {**QUICK, **mode, "probe": {"canary": canaries}}
+
+
+def _is_flat(topology: Topology) -> bool:
+    """Whether each node is a location by itself; in a Cluster Mesh a cluster is one."""
+    return fabric_of(topology).carries_overlay and topology.fabric != clustermesh.NAME
 
 
 def _canaries(node: Node, *, is_flat: bool) -> list[Mapping[str, object]]:
@@ -277,7 +294,7 @@ def traffic_pairs(topology: Topology) -> list[tuple[str, str]]:
 
     Where every node speaks for itself, between the two at which faults strike: some show in what those forward only.
     """
-    if fabric_of(topology).carries_overlay:
+    if _is_flat(topology):
         one, other = state_faults.usual_place(topology, "conntrack-invalid")
     else:
         one, other = [members[-1].name for name in topology.locations if (members := topology.members(name))][:2]

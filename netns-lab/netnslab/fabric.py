@@ -9,6 +9,7 @@ from typing import Protocol
 
 from netnslab.antrea import ANTREA
 from netnslab.bgp import BGP
+from netnslab.clustermesh import CLUSTER_MESH
 from netnslab.errors import LabError
 from netnslab.kilo import KILO
 from netnslab.liqo import LIQO
@@ -35,7 +36,7 @@ class Fabric(Protocol):
 
     @property
     def program(self) -> tuple[str, ...]:
-        """The command of a routing daemon that runs on every node, once its device is up; empty for none."""
+        """The command of a routing daemon, or of what stands for an agent, once the devices are up; empty for none."""
         ...
 
     def has_device(self, topology: Topology, node: Node) -> bool:
@@ -69,6 +70,7 @@ FABRICS: Mapping[str, Fabric] = MappingProxyType(
         "antrea": ANTREA,
         "liqo": LIQO,
         "wireguard-bgp": BGP,
+        "cilium-clustermesh": CLUSTER_MESH,
     }
 )
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from netnslab.antrea import ANTREA
 from netnslab.bgp import BGP_OVERLAY
 from netnslab.cilium import CILIUM
+from netnslab.clustermesh import CLUSTER_MESH_OVERLAY
 from netnslab.errors import LabError
 from netnslab.flannel import FLANNEL, FLANNEL_OVER_WIREGUARD
 from netnslab.liqo import LIQO
@@ -27,6 +28,7 @@ OVERLAYS: Mapping[str, Overlay] = MappingProxyType(
         "antrea": ANTREA,
         "liqo": LIQO,
         "wireguard-bgp": BGP_OVERLAY,
+        "cilium-clustermesh": CLUSTER_MESH_OVERLAY,
     }
 )
 

@@ -32,7 +32,7 @@ MOUNT_POINTS = tuple(
         (
             *("/run/wireguard", "/run/meshwatchd", "/var/lib/meshwatchd", "/etc/meshwatchd"),
             *("/run/flannel", "/var/lib/rancher", "/etc/rancher", "/etc/wireguard", "/var/lib/kilo"),
-            *("/etc/bird", "/run/bird"),
+            *("/etc/bird", "/run/bird", "/run/cilium"),
         ),
     )
 )
@@ -54,7 +54,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         place: node, `pod/NODE` or `wan`.
-        tool: ip, bridge, nft, wg (each line a call), sysctl (`net/ipv4/ip_forward=0`), conntrack (flush, fill).
+        tool: ip, bridge, nft, wg (each line a call), sysctl (`net/ipv4/ip_forward=0`), conntrack (flush, fill),
+            cilium-agent (`lose CLUSTER`, `find CLUSTER`).
     """
 
     place: str

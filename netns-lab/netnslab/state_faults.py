@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from netnslab import conntrack, form_plans, native_plans, ownership, underlay_plans
+from netnslab import cilium_agent, cluster_plans, conntrack, form_plans, native_plans, ownership, underlay_plans
 from netnslab.announce import announce
 from netnslab.build import load_nft
 from netnslab.errors import LabError
@@ -38,6 +38,7 @@ CATALOGUE: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         **underlay_plans.UNDERLAY_PLANS,
         **form_plans.FORM_PLANS,
         **native_plans.NATIVE_PLANS,
+        **cluster_plans.CLUSTER_PLANS,
     }
 )
 """Every fault of this file, by kind, which is the code of the verdict it deserves, or a form of it."""
@@ -50,6 +51,7 @@ FORMS: Mapping[str, str] = MappingProxyType(
         **underlay_plans.FORMS,
         **form_plans.FORMS,
         **native_plans.FORMS,
+        **cluster_plans.FORMS,
     }
 )
 """The code that a further form of a fault deserves."""
@@ -64,7 +66,7 @@ _LAYERS = MappingProxyType(
             "fragments-dropped",
             "leader-dead",
         ),
-        "self": ("conntrack-full", "conntrack-invalid"),
+        "self": ("conntrack-full", "conntrack-invalid", "clustermesh-control-cut"),
         "relay": (
             "standby-mtu-smaller",
             "rp-filter-strict",
@@ -75,6 +77,7 @@ _LAYERS = MappingProxyType(
             "apiserver-unreachable",
             "probe-port-blocked",
             "probes-only",
+            *("clustermesh-datapath-cut", "cluster-backends-unreachable"),
         ),
         "pod_network": ("pod-network-broken",),
         "wireguard": ("allowed-ips-stolen", "allowed-ips-missing", "keepalive-missing"),
@@ -89,7 +92,8 @@ class StateFault:
         self.kind = kind
         self.node = scene.victim.name
         self.peer = scene.peer.name
-        self.expected = ExpectedVerdict(fault=FORMS.get(kind, kind), layer=_layer_of(kind), node=self.node)
+        culprit = "" if kind in cluster_plans.BETWEEN else self.node
+        self.expected = ExpectedVerdict(fault=FORMS.get(kind, kind), layer=_layer_of(kind), node=culprit)
         self._scene = scene
         self._lab = scene.lab
 
@@ -268,5 +272,6 @@ _TOOLS: Mapping[str, Callable[[Inhabitant, tuple[str, ...]], None]] = MappingPro
         "conntrack": _conntrack,
         "icmp": poison,
         "arp": announce,
+        "cilium-agent": cilium_agent.change,
     }
 )

@@ -97,6 +97,7 @@ class Topology:
         fabric: who joins the locations by WireGuard: kilo, or wg-quick (every node with every other).
         overlay: the pod network.
         host_mesh: what runs on each node below WireGuard: nebula, or nothing.
+        is_routed: the LANs reach each other by their own addresses, as peered networks do; else by public ones alone.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Topology:
     nodes: Mapping[str, Node]
     fabric: str = "kilo"
     host_mesh: str = ""
+    is_routed: bool = False
 
     def location_of(self, node: str) -> Location:
         """The location a node lives in."""

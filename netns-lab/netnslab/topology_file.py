@@ -95,6 +95,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     node: tuple[_FileNode, ...]
     fabric: str = "kilo"
     host_mesh: Literal["", "nebula"] = ""
+    routed: bool = False
 
 
 _KNOWN_KEYS = sorted(
@@ -135,6 +136,7 @@ class _Checker:
             nodes=MappingProxyType(nodes),
             fabric=raw.fabric,
             host_mesh=raw.host_mesh,
+            is_routed=raw.routed,
         )
 
     def _location(self, index: int, raw: _FileLocation, file: _File) -> Location:

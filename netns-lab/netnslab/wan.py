@@ -9,7 +9,8 @@
 The NAT is stateless, as a cloud's is: a table of connections here would be one more thing that times out. A
 location with `nat_ip` has just that, as a home router does: its nodes share one address, with random ports, and
 nobody gets in who was not called.
-Private addresses do not cross, so a packet that escaped the mesh is lost and not silently delivered.
+Private addresses do not cross, so a packet that escaped the mesh is lost and not silently delivered; but where the
+topology says that the LANs are routed, as the networks of two clusters in one cloud are.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ def nft_ruleset(topology: Topology) -> str:
             f"  map outbound {{ type ipv4_addr : ipv4_addr; elements = {{ {outbound} }} }}",
             "  chain from_lan {",
             "    type filter hook prerouting priority raw; policy accept;",
-            *_private_drops(locations),
+            *(() if topology.is_routed else _private_drops(locations)),
             "    ip daddr set ip daddr map @inbound",
             "  }",
             "  chain to_lan {",
             "    type filter hook postrouting priority srcnat; policy accept;",
-            *_source_rewrites(locations),
+            *(() if topology.is_routed else _source_rewrites(locations)),
             "  }",
             *_masquerades(locations),
             "}",

@@ -61,6 +61,7 @@ PROOFS = {
     FaultCode.ALLOWED_IPS_MISSING: "wg show WG allowed-ips",
     FaultCode.WIREGUARD_ENDPOINT_MOVED: "wg show WG endpoints",
     FaultCode.KEEPALIVE_MISSING: "wg show WG persistent-keepalive",
+    FaultCode.WIREGUARD_PEER_DUPLICATE: "wg show cilium_wg0 endpoints | sort -k2",
     FaultCode.NEXT_HOP_DEAD: f"{_WG}; ip route show dev WG proto bird; birdc show protocols",
     FaultCode.BGP_ROUTE_ESCAPED: "ip route get POD; ip route show PREFIX; birdc 'show route for PREFIX all'",
     FaultCode.RP_FILTER_STRICT: "sysctl -a | grep rp_filter; nstat -az TcpExtIPReversePathFilter",
@@ -97,6 +98,9 @@ PROOFS = {
     FaultCode.IDENTITY: _TLS,
     FaultCode.SNI_REJECTED: _TLS,
     FaultCode.GATEWAY_NOT_READY: "curl -i http://ADDRESS:PORT/PATH",
+    FaultCode.CLUSTERMESH_DATAPATH_CUT: f"{_BISECT}; ping NODE; tcpdump -ni NIC udp port 8472 or 51871",
+    FaultCode.CLUSTER_BACKENDS_UNREACHABLE: "ping NODE of that cluster; cilium-dbg service list: backends there",
+    FaultCode.CLUSTERMESH_CONTROL_CUT: "cilium-dbg status --all-clusters; openssl s_client -connect APISERVER:2379",
 }
 """How to see a fault without us; the page says what the words in capitals stand for."""
 

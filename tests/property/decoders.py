@@ -34,6 +34,7 @@ from meshwatchd.adapters.packet import delivery, stamps
 from meshwatchd.adapters.service import cluster_dns
 from meshwatchd.adapters.service import memory as service_memory
 from meshwatchd.adapters.sources import (
+    cilium_clusters,
     cilium_nodes,
     flannel_files,
     http,
@@ -202,6 +203,9 @@ _GRAPH = (
 _NODES = (
     b'{"self":"k/a1","nodes-added":[{"name":"k/a1","primary-address":{"ipv4":{"enabled":true,"ip":"10.2.0.11",'
     b'"alloc-range":"10.244.1.0/24"}},"secondary-addresses":[{"ip":"10.244.1.7"}]}]}'
+)
+_CLUSTERS = (
+    b'{"cluster-mesh":{"clusters":[{"name":"west","connected":true,"ready":false,"status":"etcd","num-failures":2}]}}'
 )
 _QUICK = (
     b"[Interface]\nAddress = 10.8.0.3/24, fd00:8::3/64\nListenPort = 51820\nMTU = 1420\n[Peer]\nPublicKey = "
@@ -396,6 +400,10 @@ DECODERS: dict[str, Decoder] = {
         _told(kilo_metrics.parse),
         (b"# TYPE kilo_leader gauge\nkilo_leader 1\nkilo_nodes 6\nkilo_reconciles_total 71\n",),
         share=0.5,
+    ),
+    "cilium agent's health": Decoder(
+        _told(cilium_clusters.parse),
+        (_CLUSTERS,),
     ),
     "cilium agent": Decoder(
         _told(cilium_nodes.parse),

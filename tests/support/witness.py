@@ -12,7 +12,8 @@ from functools import partial
 
 from meshwatchd.adapters.arp import ask
 from meshwatchd.model.underlay import ArpAnswers
-from netnslab import Inhabitant, Lab, conntrack, node_state, wg_quick
+from netnslab import Inhabitant, Lab, cilium_agent, conntrack, node_state, wg_quick
+from netnslab.cluster_plans import CLUSTER_PLANS
 from netnslab.fabric import fabric_of
 from netnslab.flannel import Flannel
 from netnslab.native_plans import NATIVE_PLANS
@@ -395,6 +396,14 @@ def mac_is_learned_elsewhere(lab: Lab, victim: str, peer: str) -> None:
     wait_until(is_astray, timeout_s=10, what=f"{mac} behind {STRAY_PORT}", poll_s=0.01)
 
 
+def agents_alone_are_cut(lab: Lab, victim: str, peer: str) -> None:
+    """The agent of the victim says that it hears nothing of the peer's cluster, and packets pass."""
+    health = lab.node(victim).run(["cat", str(cilium_agent.HEALTH)], check=True).stdout
+    assert '"connected": false' in health
+    assert '"connected": false' not in lab.node(peer).run(["cat", str(cilium_agent.HEALTH)], check=True).stdout
+    assert reaches(lab, victim, peer)
+
+
 WITNESSES: Mapping[str, Witness] = {
     "overlay-device-missing": victim_is_cut,
     "overlay-device-down": victim_is_cut,
@@ -412,6 +421,8 @@ WITNESSES: Mapping[str, Witness] = {
     "pod-route-escaped-lan": pair_is_cut,
     **dict.fromkeys(NATIVE_PLANS, pair_is_cut),
     **{kind: victim_is_cut for kind in NATIVE_PLANS if kind.startswith(("cluster-route", "overlay-device"))},
+    **dict.fromkeys(CLUSTER_PLANS, pair_is_cut),
+    "clustermesh-control-cut": agents_alone_are_cut,
     "mtu-poisoned": a_smaller_path_is_believed,
     "mtu-misconfigured": big_packets_are_cut_in_pieces,
     "wireguard-device-missing": victim_is_cut,

@@ -13,7 +13,16 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from meshwatchd.adapters.sources import cilium_nodes, files, flannel_files, http, kilo_graph, kilo_metrics, quick_file
+from meshwatchd.adapters.sources import (
+    cilium_clusters,
+    cilium_nodes,
+    files,
+    flannel_files,
+    http,
+    kilo_graph,
+    kilo_metrics,
+    quick_file,
+)
 from meshwatchd.adapters.sources.owner import believed
 from meshwatchd.adapters.sources.slot import Slot
 from meshwatchd.model.settings import SECOND
@@ -24,6 +33,12 @@ AGENT_INTERVAL_NS: Final = 10 * SECOND
 
 CILIUM_INTERVAL_NS: Final = 30 * SECOND
 """Its answer is long on a large mesh, and nodes come and go slowly."""
+
+CLUSTERS_INTERVAL_NS: Final = 15 * SECOND
+"""A control plane that is cut harms nobody at once; the answer has all that the agent does in it."""
+
+ALONE_INTERVAL_NS: Final = 300 * SECOND
+"""How often an agent that knows one cluster is asked for others."""
 
 FILE_INTERVAL_NS: Final = 10 * SECOND
 
@@ -73,13 +88,20 @@ class SourceReader:
         self._kilo = Slot(kilo_graph.SOURCE, AGENT_INTERVAL_NS, kilo(kilo_graph), kilo_graph.parse)
         self._metrics = Slot(kilo_metrics.SOURCE, AGENT_INTERVAL_NS, kilo(kilo_metrics), kilo_metrics.parse)
         self._cilium = Slot(cilium_nodes.SOURCE, CILIUM_INTERVAL_NS, cilium(cilium_nodes), cilium_nodes.parse)
+        self._clusters = Slot(
+            cilium_clusters.SOURCE, CLUSTERS_INTERVAL_NS, cilium(cilium_clusters), cilium_clusters.parse
+        )
+        self._clusters_at: int | None = None
         self._subnets = [_filed(path, flannel_files.parse_subnet) for path in self._places.subnet_files]
         self._backends = [_filed(path, flannel_files.parse_configuration) for path in self._places.configuration_files]
         self._quick: dict[Path, Slot[QuickFile]] = {}
         self.sources = Sources()
 
     async def refresh(self, *, is_urgent: bool = False) -> Sources:
-        """Ask whatever is due, all at once; takes as long as the slowest, two seconds at most."""
+        """Ask whatever is due, all at once; takes as long as the slowest, two seconds at most.
+
+        And once more as long for other clusters, which Cilium's agent is asked for once it has said that it is there.
+        """
         now = self._clock()
         self._find_quick_files()
         slots: tuple[_Asked, ...] = (
@@ -91,16 +113,30 @@ class SourceReader:
             *self._quick.values(),
         )
         await asyncio.gather(*(slot.refresh(now, is_urgent=is_urgent) for slot in slots))
+        if self._wants_clusters(now):
+            await self._clusters.refresh(now, is_urgent=is_urgent)
         self.sources = Sources(
             kilo=_without_pods(self._kilo),
             kilo_metrics=self._metrics.value,
             cilium=_without_pods(self._cilium),
+            cilium_clusters=None if self._clusters.is_ended else self._clusters.value,
             flannel=_first(self._subnets),
             flannel_backend=_first(self._backends),
             quick=tuple(slot.value for slot in self._quick.values() if slot.value is not None),
-            rejected=_rejections(slot.rejection for slot in slots),
+            rejected=_rejections(slot.rejection for slot in (*slots, self._clusters)),
         )
         return self.sources
+
+    def _wants_clusters(self, now: int) -> bool:
+        """Whether Cilium's agent is to be asked for other clusters: seldom while it knows of none."""
+        nodes, known = self._cilium.value, self._clusters.value
+        if nodes is None:
+            return False
+        is_alone = len({node.cluster for node in nodes.nodes}) < 2 and (known is None or not known.clusters)
+        if is_alone and self._clusters_at is not None and now - self._clusters_at < ALONE_INTERVAL_NS:
+            return False
+        self._clusters_at = now
+        return True
 
     def _find_quick_files(self) -> None:
         found = files.names(self._places.quick_directory, quick_file.SUFFIX, most=quick_file.MAX_FILES)

@@ -25,6 +25,7 @@ from meshwatchd.model.discovery import Hello, ToldFault
 from meshwatchd.model.events import PeerFault
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
 from meshwatchd.model.ids import Layer, NodeName
+from meshwatchd.model.mesh_profile import Trait, traits_of
 from meshwatchd.model.status import Status
 from meshwatchd.model.underlay_faults import CARRIER_LOST
 
@@ -50,7 +51,8 @@ _CUT_OFF = frozenset((FaultCode.NODE_UNREACHABLE,))
 _PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE, *_CUT_PODS))
 _OF_PODS = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.POD_ROUTE_DIVERTED, FaultCode.BGP_ROUTE_ESCAPED))
 _OF_PODS_AND_TUNNEL = _OF_PODS | {FaultCode.OVERLAY_DEVICE_DOWN, FaultCode.OVERLAY_DEVICE_MISSING}
-"""Where pods are routed straight into WireGuard, its address is one of theirs, and what loses them loses the tunnel."""
+"""Where pods are routed straight into WireGuard, its address is one of theirs, and what loses them loses the tunnel. In
+a Cluster Mesh nodes are asked by nothing but the overlay, which goes through Cilium's WireGuard."""
 _TOO_BIG = frozenset((FaultCode.MTU_BLACK_HOLE, FaultCode.FRAGMENTS_DROPPED))
 
 EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
@@ -71,6 +73,7 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.CLUSTER_ROUTE_MISSING: _ALL_LOST,
         FaultCode.WIREGUARD_DEVICE_MISSING: _ALL_LOST,
         FaultCode.WIREGUARD_PEER_MISSING: _TUNNEL_LOST,
+        FaultCode.WIREGUARD_PEER_DUPLICATE: frozenset((FaultCode.NODE_UNREACHABLE,)),
         FaultCode.WIREGUARD_KEY_MISMATCH: _TUNNEL_LOST,
         FaultCode.ALLOWED_IPS_STOLEN: _TUNNEL_LOST,
         FaultCode.ALLOWED_IPS_MISSING: _PODS_LOST,
@@ -183,15 +186,20 @@ def _found(status: Status, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
         is_seen_here = fault is FaultCode.OVERLAY_NEW_FLOWS or (fault in _OF_LEADERS and status.role == "leader")
         # A node that misses the pods of one node, or of all but a leader, sees more than one that misses all.
         is_seen_here = is_seen_here or (fault is FaultCode.POD_NETWORK_BROKEN and culprit != status.node)
-        is_seen_here = is_seen_here or (fault is FaultCode.OVERLAY_BLACK_HOLE and _is_own_overlay(status, culprit))
+        is_own = _is_own_overlay(status, culprit, hellos)
+        is_seen_here = is_seen_here or (fault is FaultCode.OVERLAY_BLACK_HOLE and is_own)
         is_seen_here = is_seen_here or (fault is FaultCode.WIREGUARD_BLOCKED and not _has_members(hellos))
         if is_seen_here or (culprit == status.node and fault in _OF_SELF):
             yield ToldFault(fault, NodeName(culprit))
 
 
-def _is_own_overlay(status: Status, culprit: str) -> bool:
-    """Whether a member names itself. What is said of a leader's overlay, its members see as well."""
-    return culprit == status.node and status.role != "leader"
+def _is_own_overlay(status: Status, culprit: str, hellos: Mapping[str, Hello]) -> bool:
+    """Whether a member names itself. What is said of a leader's overlay, its members see as well; a cluster has nobody
+    who leads others.
+    """
+    own = hellos.get(status.node)
+    leads = status.role == "leader" and not (own is not None and _is_clustered(own))
+    return culprit == status.node and not leads
 
 
 def _has_members(hellos: Mapping[str, Hello]) -> bool:
@@ -247,7 +255,7 @@ def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
 
 
 def _is_native(hello: Hello | None) -> bool:
-    return hello is not None and hello.view.is_native
+    return hello is not None and (hello.view.is_native or _is_clustered(hello))
 
 
 def _may_clear(told: ToldFault, home: str, hellos: Mapping[str, Hello]) -> bool:
@@ -351,7 +359,8 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
 
 def _explained_by(told: PeerFault) -> frozenset[FaultCode]:
     is_whole = told.is_native and told.fault in _OF_PODS_AND_TUNNEL
-    return _IS_BELIEVED[told.fault] | (_ALL_LOST if is_whole else frozenset())
+    has_no_peer = told.is_native and told.fault is FaultCode.WIREGUARD_PEER_MISSING
+    return _IS_BELIEVED[told.fault] | (_ALL_LOST if is_whole else _CUT_OFF if has_no_peer else frozenset())
 
 
 def _is_own_tunnels_size(told: PeerFault, verdict: Verdict) -> bool:
@@ -370,3 +379,7 @@ def _is_to_be_heard(told: ToldFault, node: str, *, is_neighbour: bool) -> bool:
     if is_neighbour and told.fault in _OF_ONE_PEER and told.peer != node:
         return False
     return told.culprit != node or told.fault in _SEEN_BY_OTHERS
+
+
+def _is_clustered(hello: Hello) -> bool:
+    return Trait.CLUSTERED in traits_of(hello.view.profiles, hello.view.traits)

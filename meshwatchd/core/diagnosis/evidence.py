@@ -8,6 +8,7 @@ import msgspec
 
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.model.canary import Canary
+from meshwatchd.model.cluster_mesh import ClusterControl
 from meshwatchd.model.fault_codes import FaultCode
 from meshwatchd.model.ids import Layer, NodeName
 
@@ -126,17 +127,22 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         underlay, overlay, overlay_pinned: this node to its own leader (members only).
         members_overlay, members_underlay: this leader to all nodes of its location (leaders only).
         neighbours_overlay: this node's overlay to neighbours that do not lead; alive where nobody is asked,
-            dead where there is none by its kind (Submariner).
+            dead where there is none by its kind (Submariner). Of a cluster, to any of a few neighbours.
         own_view_overlay: what the own leader says of its overlay to its members (members only).
         own_loop: this node to itself over loopback.
         ipip: this node to its own leader through the IPIP device (members of a mesh that has one).
         members_ipip: what this leader's members say of the same leg (leaders only).
         wireguard: this leader to the remote leader's tunnel address, or its host's without a tunnel (leaders only).
+            Of a cluster a few hosts, one of which is enough.
         own_view_wireguard: what the own leader says of its tunnel (members only).
         remote_view_overlay: what the remote leader says of its overlay to its members.
         remote_view_leader: what the remote leader's neighbours say of its underlay; where it has none, whether other
             leaders say that their tunnels to it are alive.
         is_overlay_direct: the path crosses the overlay, which stands on the tunnel; nobody relays.
+        is_clustered: the locations are clusters whose nodes each reach all others themselves; each leads itself.
+        remote: the name of the other location.
+        neighbours_path: what the other nodes of this cluster say of the same path.
+        control: the control plane of the other cluster, as this node's agent sees it; None where it says nothing.
         remote_view_ipip: what they say of their IPIP leg to it.
         is_anything_alive: whether any session to anybody is up.
         mismatched_nodes: silent peers in whose name packets arrive that are signed with another key than ours.
@@ -190,6 +196,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     inbound: Leg
     log_likelihood: float
     is_overlay_direct: bool = False
+    is_clustered: bool = False
+    remote: str = ""
+    neighbours_path: Leg = Leg.UNKNOWN
+    control: ClusterControl | None = None
     neighbours_overlay: Leg = Leg.UNKNOWN
     own_view_overlay: Leg = Leg.UNKNOWN
     silent_services: tuple[Canary, ...] = ()

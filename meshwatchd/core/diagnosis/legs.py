@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from meshwatchd.core.diagnosis.evidence import Leg
 from meshwatchd.core.session.class_sessions import ISOLATED_NATS
 from meshwatchd.core.session.cusum import HIT_NATS, MISS_NATS, TRIP_NATS
@@ -31,6 +33,10 @@ packets are lost."""
 
 TOLD_NATS = TRIP_NATS / 2
 """The same once traffic has left the path: that somebody had condemned it, which chance does not do, speaks for it."""
+
+
+MOST_NEIGHBOURS = 4
+"""Of one cluster, that a node asks about its own overlay."""
 
 
 def leg(sessions: tuple[Session, ...], since: int) -> Leg:
@@ -76,3 +82,25 @@ def members_leg(sessions: tuple[Session, ...], since: int, *, has_moved: bool) -
         return Leg.DEAD if nats >= (TOLD_NATS if has_moved else SURE_NATS) else Leg.UNKNOWN
     found = leg(sessions, since)
     return found if found is Leg.ALIVE else Leg.UNKNOWN
+
+
+def any_leg(sessions: Iterable[Session], since: int) -> Leg:
+    """What several sessions say of what they have in common, where each may have a fault of its own at its end.
+
+    One of them alive is enough: old flows pass, whatever has become of the node at the end of another.
+    """
+    legs = {leg((session,), since) for session in sessions if session.is_proven}
+    if Leg.ALIVE in legs:
+        return Leg.ALIVE
+    return Leg.DEAD if legs == {Leg.DEAD} else Leg.UNKNOWN
+
+
+def neighbours_asked(sessions: Iterable[Session], node: str) -> tuple[Session, ...]:
+    """The sessions to a few neighbours of a node, those behind it by name: they tell whether its overlay works.
+
+    A leader is asked by all of its location; where each node has to find out for itself, so many would be too many.
+    """
+    every = tuple(sessions)
+    names = sorted({session.plan.peer for session in every} - {node})
+    behind = [*(name for name in names if name > node), *names][:MOST_NEIGHBOURS]
+    return tuple(session for session in every if session.plan.peer in behind)

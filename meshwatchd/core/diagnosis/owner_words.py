@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from meshwatchd.model.cluster_mesh import CLUSTER_MESH, RESTART
 from meshwatchd.model.faults import FaultCode, Verdict
 from meshwatchd.model.host_mesh import describe_carrier
 from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD, FLANNEL_WORDS, SUBMARINER, SUBMARINER_RESTART
@@ -56,6 +57,30 @@ _OF_OVERLAYS = frozenset(
 )
 
 
+_AFFINITY = "kubectl annotate service NAME service.cilium.io/affinity=local --overwrite has it served at home meanwhile"
+_OF_CLUSTERS: Mapping[FaultCode, str] = MappingProxyType(
+    {
+        FaultCode.CLUSTERMESH_DATAPATH_CUT: (
+            "Cilium acts on none of it, and its status stays good (cilium#20547): between all nodes of both clusters"
+            f" UDP 8472 (Geneve 6081; with WireGuard 51871), TCP 4240 and ICMP have to pass; {_AFFINITY}"
+        ),
+        FaultCode.CLUSTER_BACKENDS_UNREACHABLE: (
+            "Cilium keeps the backends of a cluster that is gone (clustermesh-cache-ttl 0, cilium#20729): cilium"
+            f" clustermesh disconnect ends that; {_AFFINITY}"
+        ),
+        **dict.fromkeys(
+            (
+                *(FaultCode.OVERLAY_NEW_FLOWS, FaultCode.OVERLAY_BLACK_HOLE, FaultCode.POD_NETWORK_BROKEN),
+                *(FaultCode.NODE_UNREACHABLE, FaultCode.ALLOWED_IPS_MISSING, FaultCode.WIREGUARD_PEER_MISSING),
+            ),
+            "Cilium writes its maps and its peers when it is told of a node, and all of them when it starts:"
+            f" {RESTART.format('{node}')}",
+        ),
+    }
+)
+"""Of Cilium Cluster Mesh: nothing of the host's stands between what eBPF decides and the nodes' own network."""
+
+
 _OF_TUNNELS = frozenset(
     (
         *(FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD, FaultCode.ONE_WAY_BREAK, FaultCode.ALL_PATHS_DOWN),
@@ -68,7 +93,8 @@ _OF_TUNNELS = frozenset(
 
 def advise(verdict: Verdict, topology: Topology) -> Verdict:
     """The verdict with the owners' words about it as its last sentences: of this kind of mesh, and of one below it."""
-    of_mesh = _words(verdict, topology).format(node=verdict.culprit) if verdict.culprit else ""
+    words = _words(verdict, topology)
+    of_mesh = words.format(node=verdict.culprit) if verdict.culprit or "{node}" not in words else ""
     below = ""
     if verdict.fault in _OF_TUNNELS:
         below = describe_carrier(topology.carrier, topology.wireguard_device or topology.overlay_device)
@@ -86,6 +112,8 @@ def _of_switch(fault: FaultCode, topology: Topology) -> str:
 def _words(verdict: Verdict, topology: Topology) -> str:
     if topology.wireguard_device == topology.overlay_device == FLANNEL_WIREGUARD:
         return _OF_FLANNEL.get(verdict.fault, "")
+    if topology.profile == CLUSTER_MESH:
+        return _OF_CLUSTERS.get(verdict.fault, "")
     if topology.profile in SWITCH_MESHES:
         return _of_switch(verdict.fault, topology)
     if topology.profile != SUBMARINER:

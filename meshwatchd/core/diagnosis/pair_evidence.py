@@ -9,7 +9,7 @@ from meshwatchd.core.diagnosis.advisory_probes import SideIssues
 from meshwatchd.core.diagnosis.arrivals import Arrivals
 from meshwatchd.core.diagnosis.classifier import Evidence, Leg
 from meshwatchd.core.diagnosis.full_mesh import Surroundings
-from meshwatchd.core.diagnosis.legs import leg, members_leg, standing
+from meshwatchd.core.diagnosis.legs import any_leg, leg, members_leg, neighbours_asked, standing
 from meshwatchd.core.diagnosis.peer_views import PeerViews, View
 from meshwatchd.core.diagnosis.peer_words import PeerWords
 from meshwatchd.core.diagnosis.pod_network import PodNetworkWatch
@@ -48,7 +48,8 @@ class PairWatch:
         local = topology.local
         self.remote = self.primary.other_location(local.location)
         self.home = local.location
-        self.own_leader = self.primary.relay_in(local.location)
+        self._is_clustered = topology.is_clustered
+        self.own_leader = local.name if topology.is_clustered else self.primary.relay_in(local.location)
         self.remote_leader = self.primary.relay_in(self.remote)
         self.is_leader = self.own_leader == local.name
         self.is_decider = any(local.name in path.relays for path in self.paths)
@@ -85,7 +86,7 @@ class PairWatch:
         self._others = tuple(s for s in schedule.sessions if s.plan.layer is not Layer.SELF and s.plan.canary is None)
         for path in self.paths:
             fresh = relay(path, FlowClass.FRESH)
-            beyond = tuple(s for s in fresh if s.plan.peer != path.relay_in(self.remote))
+            beyond = tuple(s for s in fresh if self._is_clustered or s.plan.peer != path.relay_in(self.remote))
             self._to_relays[path.number] = tuple(s for s in fresh if s.plan.peer == path.relay_in(self.remote))
             judged = beyond or fresh
             peers = {session.plan.peer for session in judged}
@@ -113,10 +114,11 @@ class PairWatch:
         self.ipip = _pick(to_leader, Layer.IPIP, FlowClass.FRESH)
         self.overlay = _pick(to_leader, Layer.OVERLAY, FlowClass.FRESH)
         self.overlay_pinned = _pick(to_leader, Layer.OVERLAY, FlowClass.PINNED)
-        self.members_underlay = _pick(segments, Layer.UNDERLAY, FlowClass.FRESH)
-        self.members_overlay = _pick(segments, Layer.OVERLAY, FlowClass.FRESH)
+        asked = neighbours_asked(segments, self._local.name) if self._is_clustered else segments
+        self.members_underlay = _pick(asked, Layer.UNDERLAY, FlowClass.FRESH)
+        self.members_overlay = _pick(asked, Layer.OVERLAY, FlowClass.FRESH)
         self.beside_leader = tuple(s for s in self.members_overlay if s.plan.peer != self.own_leader)[:MOST_BESIDE]
-        self.members_pinned = _pick(segments, Layer.OVERLAY, FlowClass.PINNED)
+        self.members_pinned = _pick(asked, Layer.OVERLAY, FlowClass.PINNED)
         self.to_deciders = (*self._own_relays(segments), *self._remote_relays())
 
     def _compare(self) -> None:
@@ -212,7 +214,7 @@ class PairWatch:
             remote_leader=self.remote_leader,
             path=Leg.DEAD if primary.is_down else Leg.ALIVE if primary.is_proven else Leg.UNKNOWN,
             path_to_relay=leg(self.to_relay, since),
-            pinned=self._pinned_leg(since),
+            pinned=any_leg(primary.controls, since),
             underlay=leg(self.underlay, since),
             overlay=leg(self.overlay, since),
             overlay_pinned=leg(self.overlay_pinned, since),
@@ -224,7 +226,7 @@ class PairWatch:
             members_pinned=leg(self.members_pinned, since) if self.is_leader else Leg.UNKNOWN,
             neighbours_overlay=self._neighbours_leg(since),
             own_view_overlay=said((self.own_leader,), View.MEMBERS_OVERLAY),
-            wireguard=leg(self.wireguard, since),
+            wireguard=any_leg(self.wireguard, since) if self._is_clustered else leg(self.wireguard, since),
             own_view_wireguard=said((self.own_leader,), View.WIREGUARD),
             remote_view_overlay=said((self.remote_leader,), View.MEMBERS_OVERLAY),
             remote_view_leader=self._words.remote_lives(views, suspected=self._suspected(), now=now),
@@ -251,12 +253,18 @@ class PairWatch:
             sizes=sizes,
         )
 
+    def neighbours_path(self, views: PeerViews, now: int) -> Leg:
+        """What other nodes of this cluster say of the primary path."""
+        return self._words.neighbours_path(views, suspected=self._suspected(), now=now)
+
     def _neighbours_leg(self, since: int) -> Leg:
         """A member's overlay to neighbours beside its leader; alive where there is nobody to ask.
 
         Where the overlay joins members with their leader alone, what the leader reaches by it decides whose fault
         it is.
         """
+        if self._is_clustered:
+            return any_leg(self.members_overlay, since) if any(s.is_proven for s in self.members_overlay) else Leg.ALIVE
         if self._is_overlay_star:
             return Leg.DEAD
         is_asked = not self.is_leader and any(session.is_proven for session in self.beside_leader)
@@ -364,25 +372,15 @@ class PairWatch:
         """This leader's overlay to its members, of which it is the first to speak.
 
         While members say that their IPIP leg is dead, the overlay below is alive only by answers to later probes.
+        Of a cluster, a node whose overlay reaches another cluster's nodes has none that is dead.
         """
-        if not self.is_leader:
+        if not self.is_leader or (self._is_clustered and not self.group(self.primary).is_down):
             return Leg.UNKNOWN
         return members_leg(self.members_overlay, self.accused_since or since, has_moved=has_moved)
 
     def is_deaf(self, now: int) -> bool:
         """Whether this node does not hear itself: then its word about others is worth nothing."""
         return leg(self.loop, self._counted_since(now)) is Leg.DEAD
-
-    def _pinned_leg(self, since: int) -> Leg:
-        """Pinned flows to the nodes whose fresh flows are lost; the others' say nothing about the fault.
-
-        One of them alive is enough: old flows pass, whatever has become of the node at the end of another.
-        """
-        controls = self.group(self.primary).controls
-        legs = {leg((session,), since) for session in controls if session.is_proven}
-        if Leg.ALIVE in legs:
-            return Leg.ALIVE
-        return Leg.DEAD if legs == {Leg.DEAD} else Leg.UNKNOWN
 
     def _inbound(self, since: int, now: int) -> Leg:
         """Whether fresh probes of those who do not answer still arrive here."""

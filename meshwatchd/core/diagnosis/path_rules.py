@@ -5,6 +5,7 @@ Each asks for the *lowest* broken layer first, because whatever is above a broke
 
 from __future__ import annotations
 
+from meshwatchd.core.diagnosis.cluster_rules import UNREACHED_CLUSTER
 from meshwatchd.core.diagnosis.evidence import Evidence, Leg
 from meshwatchd.core.diagnosis.predicates import (
     carrier_is_silent,
@@ -64,7 +65,7 @@ def _leader_overlay_lost(e: Evidence) -> bool:
 
 def _beyond_remote(e: Evidence) -> bool:
     """The remote leader itself answers over the path, the nodes behind it do not; the own overlay is innocent."""
-    return e.path is Leg.DEAD and e.path_to_relay is Leg.ALIVE and own_side_is_fine(e)
+    return e.path is Leg.DEAD and e.path_to_relay is Leg.ALIVE and own_side_is_fine(e) and not e.is_clustered
 
 
 BROKEN_PATH: tuple[Rule, ...] = (
@@ -186,6 +187,7 @@ BROKEN_PATH: tuple[Rule, ...] = (
             "the underlay to them answers",
         ),
     ),
+    *UNREACHED_CLUSTER,
     Rule(
         fault=FaultCode.IPIP_BLACK_HOLE,
         matches=lambda e: _member_lost_leader(e) and e.overlay is Leg.ALIVE and e.ipip is Leg.DEAD,

@@ -12,6 +12,10 @@ from meshwatchd.model.topology import Path, Topology
 VIEW_SETTLE_NS = 350_000_000
 """A peer needs as long as we did to notice that one of its legs is dead; until then its good news is old news."""
 
+NEIGHBOURS_NS, NEIGHBOURS_LATE_NS = 1_500_000_000, 4_000_000_000
+"""How long a node waits for its neighbours to find out that they do not reach another cluster either: at rest most of
+them ask seldom, and who has not said a word since may have no daemon."""
+
 VOUCH_NS = 5_000_000_000
 """How old a word for the primary path may be: in large meshes a node speaks of one window of pairs after the other."""
 
@@ -56,6 +60,19 @@ class PeerWords:
         if Leg.ALIVE in words:
             return Leg.UNKNOWN if _is_old_news(suspected, now) else Leg.ALIVE
         return Leg.DEAD if words == {Leg.DEAD} else Leg.UNKNOWN
+
+    def neighbours_path(self, views: PeerViews, *, suspected: int, now: int) -> Leg:
+        """What the other nodes of this location say of the path, where each of them reaches the other one by itself.
+
+        That one does not is known at once. That nobody else misses it takes until all have looked.
+        """
+        words = {views.read(peer, self._pair, View.RELAY_PATH, since=suspected) for peer in self._neighbours}
+        if Leg.DEAD in words:
+            return Leg.DEAD
+        are_all_heard = all(views.was_heard(peer, since=suspected) for peer in self._neighbours)
+        if not suspected or now - suspected < (NEIGHBOURS_NS if are_all_heard else NEIGHBOURS_LATE_NS):
+            return Leg.UNKNOWN
+        return Leg.ALIVE if Leg.ALIVE in words else Leg.DEAD
 
     def members_ipip(self, views: PeerViews, since: int) -> Leg:
         """What this leader's members agree on: one of them alone may have a fault of its own."""

@@ -10,7 +10,8 @@ from meshwatchd.model.ids import Layer
 
 def overlay_alone(e: Evidence) -> bool:
     """The overlay stands on the tunnel, which answers: what is lost is lost between the two."""
-    return e.is_overlay_direct and e.path is Leg.DEAD and (e.wireguard is Leg.ALIVE or tunnel_carries(e))
+    is_direct = e.is_overlay_direct and not e.is_clustered
+    return is_direct and e.path is Leg.DEAD and (e.wireguard is Leg.ALIVE or tunnel_carries(e))
 
 
 def hears_others(e: Evidence) -> bool:
@@ -56,7 +57,7 @@ def deaf_end(e: Evidence) -> str:
 
     Where others relay, the way of a probe has four ends, and whoever does not hear itself tells.
     """
-    return e.remote_leader if e.is_overlay_direct and e.beside.tunnels is Leg.ALIVE else ""
+    return e.remote_leader if e.is_overlay_direct and not e.is_clustered and e.beside.tunnels is Leg.ALIVE else ""
 
 
 def overlay_extent(e: Evidence) -> str:
@@ -76,7 +77,8 @@ def tunnel_is_silent(e: Evidence) -> bool:
 
 def carrier_is_silent(e: Evidence) -> bool:
     """Nothing comes through a leader's own tunnel, or from the other host where there is none, in whatever flow."""
-    return e.is_leader and e.path is Leg.DEAD and e.wireguard is Leg.DEAD and not tunnel_carries(e)
+    is_asked = e.is_leader and not e.is_clustered
+    return is_asked and e.path is Leg.DEAD and e.wireguard is Leg.DEAD and not tunnel_carries(e)
 
 
 def own_tunnels_blocked(e: Evidence) -> bool:
@@ -94,6 +96,7 @@ def remote_tunnel_blocked(e: Evidence) -> bool:
 def remote_lost(e: Evidence) -> bool:
     """All who speak of the remote leader miss it, and so does who asks outside of the tunnel, where anybody does."""
     is_missed = e.path is Leg.DEAD and e.path_to_relay is not Leg.ALIVE and e.remote_view_leader is Leg.DEAD
+    is_missed = is_missed and not e.is_clustered
     return is_missed and not tunnel_carries(e) and (e.beside.outside is Leg.DEAD or not e.beside.has_outside)
 
 
@@ -134,7 +137,10 @@ def probes_only_culprit(e: Evidence) -> str:
 
     Else the remote leader, if its own pod answers and those behind it do not. Where not even that one does, it may be
     the own leader as well: whoever is better placed tells (`core.audit.peer_faults`).
+    Nobody stands between clusters, and each node of either may be what lets probes pass alone.
     """
+    if e.is_clustered:
+        return ""
     if e.is_overlay_direct:
         return e.self_name
     return e.remote_leader if e.remote_leader in e.answering_nodes else ""
@@ -160,7 +166,7 @@ def offload_culprit(e: Evidence) -> str:
         return e.self_name
     if len(lost) == 1 and (e.is_overlay_direct or carried - {e.remote_leader}):
         return lost[0]
-    return e.remote_leader if e.remote_leader in carried else ""
+    return e.remote_leader if e.remote_leader in carried and not e.is_clustered else ""
 
 
 def ip6_because(evidence: Evidence) -> tuple[str, ...]:
@@ -200,7 +206,7 @@ def new_flows_die_beyond(e: Evidence) -> bool:
     """
     tunnel = e.wireguard if e.is_leader else e.own_view_wireguard
     is_beyond = e.path_to_relay is Leg.ALIVE or tunnel is Leg.DEAD
-    return e.path is Leg.DEAD and own_side_is_fine(e) and tunnel_carries(e) and is_beyond
+    return e.path is Leg.DEAD and own_side_is_fine(e) and tunnel_carries(e) and is_beyond and not e.is_clustered
 
 
 def new_flows_at(name: str, direction: str) -> tuple[str, ...]:

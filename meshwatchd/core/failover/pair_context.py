@@ -20,6 +20,7 @@ from meshwatchd.core.pmtu.pmtu import SizeWatch
 from meshwatchd.core.probing.packet_budget import Allowance, Use
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.routes.planner import Planner
+from meshwatchd.model.cluster_mesh import ClusterControl
 from meshwatchd.model.events import CoordinationKind
 from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
@@ -44,6 +45,7 @@ class PairContext(msgspec.Struct, kw_only=True):
         unrest: whether the mesh is being rewritten at this moment.
         explain: gives a verdict on a path with these relays the name of what was found on a node, where that is its
             cause.
+        control: what is known of the control plane of a cluster by its name.
     """
 
     watch: PairWatch
@@ -59,6 +61,7 @@ class PairContext(msgspec.Struct, kw_only=True):
     sizes: SizeWatch
     unrest: Unrest = msgspec.field(default_factory=Unrest)
     explain: Callable[[Verdict, Container[NodeName]], Verdict] = _as_it_is
+    control: Callable[[str], ClusterControl | None] = lambda _cluster: None
     orders: Orders = msgspec.field(default_factory=Orders)
     storm: Storm = msgspec.field(default_factory=lambda: Storm(3))
     allowance: Allowance = msgspec.field(default_factory=lambda: Allowance(1_000))

@@ -22,6 +22,7 @@ from meshwatchd.core.probing.round_robin import GIVEN_UP_NS
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.core.session.session import Session
+from meshwatchd.model.cluster_mesh import ClusterControl
 from meshwatchd.model.events import Banner, MeshStirred
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.outputs import MeshUnsettled, Output
@@ -46,6 +47,7 @@ class EngineState:
             schedule was told of them last.
         shared_pairs: for peers of other locations the one pair that they and this node both have.
         readings: what peers advertised last in each window, and what of it this node understands; void with its pairs.
+        clusters: the control planes of other clusters by name, as this node's agent of Cilium sees them.
         is_told: whether the banner that goes with probes is known to be up to date.
     """
 
@@ -69,6 +71,7 @@ class EngineState:
         self.awake: tuple[int, ...] = ()
         self.shared_pairs: Mapping[NodeName, int] = {}
         self.readings: dict[tuple[NodeName, int], tuple[Banner, Banner]] = {}
+        self.clusters: Mapping[str, ClusterControl] = {}
         self.is_told = True
         self._called_at = -CALL_PAUSE_NS
         self._spread_at, self._repeat_at = -REPEAT_NS, 0
@@ -87,6 +90,10 @@ class EngineState:
         }
         self.in_use = self.awake = ()
         self.shared_pairs, self.readings = shared_pairs(topology), {}
+
+    def control_of(self, cluster: str) -> ClusterControl | None:
+        """The control plane of another cluster; None where nothing is known of it."""
+        return self.clusters.get(cluster)
 
     def is_shared(self, peer: NodeName, pair: int) -> bool:
         """Whether a peer means this node's pair by a number."""

@@ -102,6 +102,7 @@ class Takeover:
             stirred = MeshStirred(what=change, is_rebuilding=True, is_seen_everywhere=True)
             yield from self._state.note_topology_change(stirred, now)
         self._state.findings.next_hops = next_hops(snapshot, snapshot.mesh or self._recogniser.settings.mesh)
+        self._state.clusters = {each.name: each for each in snapshot.clusters}
         topology = self._recogniser.recognise(snapshot)
         known = self._state.topology if isinstance(topology, Unrecognised) else topology
         if known is not None:
@@ -256,6 +257,7 @@ class Takeover:
             is_enforcing=is_acting,
             unrest=self._state.unrest,
             explain=self._state.findings.explain,
+            control=self._state.control_of,
             sizes=self._state.sizes,
             orders=self._state.memory.orders,
             storm=self._state.storm,

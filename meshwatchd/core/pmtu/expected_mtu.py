@@ -17,6 +17,7 @@ from __future__ import annotations
 import msgspec
 
 from meshwatchd.core.routes.planner import Planner
+from meshwatchd.model.cluster_mesh import ENCRYPTION
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.mtu import MAX_BYTES, SizePlan
 from meshwatchd.model.open_vswitch import outer_bytes
@@ -111,7 +112,7 @@ def read_stack(snapshot: Snapshot, planner: Planner) -> Stack:
     if topology.carrier and not topology.wireguard_device:
         tunnel_mtu = tunnel = underlay  # the host mesh is what joins the nodes
     is_over_tunnel = _is_over_tunnel(snapshot, planner)
-    lower = tunnel if is_over_tunnel else underlay
+    lower = _least(underlay, _encryption(snapshot)) if topology.is_clustered else tunnel if is_over_tunnel else underlay
     # The port of a switch is no tunnel itself: what leaves by it goes to other nodes by the tunnel of the switch.
     switch = outer_bytes(snapshot, topology.overlay_device)
     below_overlay = lower - (switch or VXLAN_BYTES) if lower else 0
@@ -165,6 +166,12 @@ def _mtu(link: Link | None) -> int:
 def _least(device: int, below: int) -> int:
     """The smaller of two sizes of which one may be unknown."""
     return min(device, below) if device and below else device or below
+
+
+def _encryption(snapshot: Snapshot) -> int:
+    """What Cilium's own WireGuard takes, which its VXLAN goes through where it encrypts; 0 where it does not."""
+    link = snapshot.link(ENCRYPTION)
+    return link.mtu_bytes if link is not None and link.is_up else 0
 
 
 def _extra(snapshot: Snapshot, device: str) -> int:

@@ -150,6 +150,9 @@ class _Court:
         relay = path.relay_in(path.other_location(self._topology.local.location))
         lost = {session.plan.peer for session in sessions if session.is_blocked}
         behind = [session.plan.peer for session in sessions if session.plan.peer != relay]
+        if self._topology.is_clustered:
+            # Nobody relays: what several nodes lose is lost between the clusters, at none of them.
+            return Layer.OVERLAY, min(lost) if len(lost) == 1 else ""
         if relay in lost:
             return Layer.OVERLAY if self._topology.is_on_underlay else Layer.WIREGUARD, relay
         return Layer.OVERLAY, relay if all(peer in lost for peer in behind) else min(lost)

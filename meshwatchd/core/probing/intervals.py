@@ -254,7 +254,9 @@ class Rates:
     def _background_ns(self, kind: Kind, count: int, *, is_used: bool) -> int:
         """Of sessions that are not between scouts: all nodes of a pair take turns."""
         if kind.is_carrier:
-            return max(self._segment_ns(kind), self._seldom * SEGMENT_NS)
+            # Of clusters every node asks: the more there are the less often each, so that all together cost the same.
+            turns = max(1, kind.crowd // 2) if kind.layer is Layer.UNDERLAY else 1
+            return max(self._segment_ns(kind), self._seldom * SEGMENT_NS) * turns
         if kind.is_between_relays and kind.flow is FlowClass.PINNED and not (is_used or kind.is_spare):
             # The profile's own pace is in `watch_ns`.
             return self.timers.watch_ns * RELAY_PART * self._seldom // self._slower

@@ -7,6 +7,7 @@ from functools import cache, partial
 
 import msgspec
 
+from meshwatchd.core.probing.cluster_hosts import hosts_asked
 from meshwatchd.core.probing.intervals import Kind
 from meshwatchd.core.probing.scouts import scouts
 from meshwatchd.core.routes.planner import Planner
@@ -240,7 +241,7 @@ def _segment_plans(planner: Planner, chosen: _Chosen) -> Iterator[_Row]:
         for flow in FlowClass:
             yield node, Layer.OVERLAY, NO_PATH, flow, local.overlay_ip, node.overlay_ip, port
     for path in planner.paths:
-        if path.is_primary and topology.is_relay(path):
+        if path.is_primary and (topology.is_relay(path) or topology.is_clustered):
             yield from _carrier_plans(planner, path)
 
 
@@ -248,16 +249,18 @@ def _carrier_plans(planner: Planner, path: Path) -> Iterator[_Row]:
     """A relay to the far end of what carries the path.
 
     That is its tunnel, out of the WireGuard device whatever the routes say; or, where the overlay stands on the nodes'
-    own network, the host of the other node, as neighbours are asked elsewhere.
+    own network, the host of the other node, as neighbours are asked elsewhere. Of clusters each node asks for itself.
 
     Real traffic between locations follows routes of its own prefixes. To the far end itself there may be another one:
     Kilo's agent, killed and started again, forgets the routes that a member has to it by way of its leader, and leaves
     them when the member leads.
     """
-    local, port = planner.topology.local, planner.settings.probe.port
-    peer = planner.topology.mesh.node(path.relay_in(path.other_location(local.location)))
-    if planner.topology.is_on_underlay:
-        yield peer, Layer.UNDERLAY, path.number, FlowClass.FRESH, local.node_ip, peer.node_ip, port
+    topology, port = planner.topology, planner.settings.probe.port
+    local = topology.local
+    peer = topology.mesh.node(path.relay_in(path.other_location(local.location)))
+    if topology.is_on_underlay:
+        for host in hosts_asked(topology.mesh, local.name, peer.location) if topology.is_clustered else (peer,):
+            yield host, Layer.UNDERLAY, path.number, FlowClass.FRESH, local.node_ip, host.node_ip, port
     elif local.wireguard_ip and peer.wireguard_ip:
         for flow in FlowClass:
             yield peer, Layer.WIREGUARD, path.number, flow, local.wireguard_ip, peer.wireguard_ip, port

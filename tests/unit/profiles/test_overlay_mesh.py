@@ -27,8 +27,8 @@ def _reason(snapshot, declared):
 
 def test_every_kind_of_mesh_is_gone_through_in_the_same_way():
     """What was found are devices; whose agent made them is no gate. Workers of Submariner have no tunnel, though."""
-    switches = {"antrea", "kube-ovn", "ovn-kubernetes"}
-    assert {"kilo", "submariner", "cilium", "flannel", "wireguard", "liqo"} | switches == set(PROFILES) == set(LOOKS)
+    direct = {"antrea", "kube-ovn", "ovn-kubernetes", "cilium-clustermesh"}
+    assert {"kilo", "submariner", "cilium", "flannel", "wireguard", "liqo"} | direct == set(PROFILES) == set(LOOKS)
     assert {OVERLAY_MESH} == {each for kind, each in PROFILES.items() if kind != "submariner"}
     flannel = msgspec.structs.replace(declared_mesh(), profile="flannel")
     topology = OVERLAY_MESH.recognise(snapshot_of("a1"), flannel, NodeName("a1"))

@@ -5,12 +5,18 @@ import asyncio
 import pytest
 
 from meshwatchd.adapters.sources import SourceReader
-from meshwatchd.adapters.sources.reader import AGENT_INTERVAL_NS, Places
+from meshwatchd.adapters.sources.reader import AGENT_INTERVAL_NS, ALONE_INTERVAL_NS, CILIUM_INTERVAL_NS, Places
 from meshwatchd.adapters.sources.slot import ENDED_NS
-from meshwatchd.model.sources import KiloMetrics, Sources
+from meshwatchd.model.sources import CiliumClusters, KiloMetrics, Sources
 from tests.support import node_states
 from tests.support.local_server import Answers, ok, serving
-from tests.unit.adapters.sources import test_cilium_nodes, test_flannel_files, test_kilo_graph, test_kilo_metrics
+from tests.unit.adapters.sources import (
+    test_cilium_clusters,
+    test_cilium_nodes,
+    test_flannel_files,
+    test_kilo_graph,
+    test_kilo_metrics,
+)
 from tests.unit.adapters.sources import test_quick_file as quick
 
 GRAPH, METRICS = test_kilo_graph.WHOLE.encode(), test_kilo_metrics.WHOLE.encode()
@@ -154,3 +160,31 @@ def test_files_of_wg_quick_come_and_go(folder):
         return await reader.refresh()
 
     assert ["wg7"] == [file.device for file in asyncio.run(run()).quick]
+
+
+def test_other_clusters_are_asked_for_often_only_where_there_are_any(folder):
+    """The answer has all that Cilium's agent does in it; a cluster by itself may be joined with others one day."""
+    clock, alone = Clock(), True
+    two = test_cilium_nodes.answer(test_cilium_nodes.A1, test_cilium_nodes.element("west/w1", "10.9.0.1", 9))
+
+    def answer(request):
+        if b"/v1/healthz" in request:
+            return ok(
+                test_cilium_clusters.answer() if alone else test_cilium_clusters.answer(test_cilium_clusters.WEST)
+            )
+        return ok(NODES if alone else two)
+
+    async def run(times):
+        agent = Answers(answer)
+        async with serving(agent, folder / "cilium.sock"):
+            reader = SourceReader(places_in(folder), clock=clock)
+            for clock.now in times:
+                told = await reader.refresh()
+        return sum(b"/v1/healthz" in request for request in agent.asked), told.cilium_clusters
+
+    steps = [number * CILIUM_INTERVAL_NS for number in range(9)]
+    assert (1, CiliumClusters()) == asyncio.run(run(steps))
+    assert 2 == asyncio.run(run([*steps, ALONE_INTERVAL_NS + CILIUM_INTERVAL_NS]))[0]
+    alone = False
+    count, told = asyncio.run(run(steps))
+    assert (len(steps), ["west"]) == (count, [each.name for each in told.clusters])

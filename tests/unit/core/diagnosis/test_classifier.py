@@ -22,6 +22,7 @@ from meshwatchd.core.diagnosis.rules import TABLE
 from meshwatchd.core.diagnosis.service_canaries import NAMELESS
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind
+from meshwatchd.model.cluster_mesh import ClusterControl
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.service_faults import SERVICE_FAULTS
@@ -66,6 +67,21 @@ def pods_of_a3(*lost):
 LEADER = replace(MEMBER, is_leader=True, self_name="b1")
 
 LONE_LEADER = replace(LEADER, wireguard=DEAD, inbound=DEAD, remote_view_leader=UNKNOWN, is_overlay_direct=True)
+CUT = ClusterControl(name="west", is_connected=False, nodes=3)
+CLUSTERED = replace(
+    LEADER,
+    self_name="e1",
+    own_leader="e1",
+    remote_leader="w1",
+    remote="west",
+    is_overlay_direct=True,
+    is_clustered=True,
+    neighbours_path=DEAD,
+    beside=Beside(has_tunnel=False),
+    control=replace(CUT, is_connected=True),
+)
+"""A node of a Cluster Mesh that reaches no node of another cluster, and hosts there."""
+
 CUT_OFF = replace(
     MEMBER, overlay=DEAD, overlay_pinned=DEAD, neighbours_overlay=DEAD, own_view_overlay=ALIVE, has_good_standby=False
 )
@@ -133,6 +149,24 @@ CASES = [
         "leader's flows to its members all die",
         replace(HEALTHY, is_leader=True, self_name="b1", members_overlay=DEAD, members_pinned=DEAD),
         "b1",
+    ),
+    (
+        "overlay flows to all nodes of both clusters die",
+        replace(CLUSTERED, neighbours_overlay=DEAD, members_overlay=UNKNOWN),
+        "e1",
+    ),
+    ("fresh overlay flows to all nodes of another cluster die", replace(CLUSTERED, pinned=ALIVE), ""),
+    ("overlay flows to another cluster die here alone", replace(CLUSTERED, neighbours_path=ALIVE), "e1"),
+    (
+        "neither nodes nor control plane of another cluster are reached",
+        replace(CLUSTERED, wireguard=DEAD, control=CUT),
+        "",
+    ),
+    ("no node of another cluster is reached, and its agent is", CLUSTERED, ""),
+    (
+        "no node of another cluster is reached, and neighbours have not looked",
+        replace(CLUSTERED, neighbours_path=UNKNOWN),
+        "",
     ),
     (
         "nothing passes to the own leader by IPIP",

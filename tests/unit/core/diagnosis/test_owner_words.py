@@ -103,3 +103,18 @@ def test_a_layer_of_somebody_else_below_the_tunnel_is_told():
         assert told == advise(told, carried)
     above = verdict(FaultCode.RELAY_NOT_FORWARDING, "b1")
     assert above is advise(above, carried)
+
+
+def test_cilium_is_told_of_what_it_does_not_notice():
+    """Between clusters no node is named; of a node it is the agent that writes all anew."""
+    mesh = msgspec.structs.replace(TOPOLOGY, profile="cilium-clustermesh", overlay_device="cilium_host")
+
+    (cut,) = advise(verdict(FaultCode.CLUSTERMESH_DATAPATH_CUT, ""), mesh).because
+    (gone,) = advise(verdict(FaultCode.CLUSTER_BACKENDS_UNREACHABLE, ""), mesh).because
+    (node,) = advise(verdict(FaultCode.OVERLAY_BLACK_HOLE, "a3"), mesh).because
+
+    assert "UDP 8472 (Geneve 6081; with WireGuard 51871)" in cut
+    assert "cilium clustermesh disconnect" in gone
+    assert "-l k8s-app=cilium --field-selector spec.nodeName=a3" in node
+    found = verdict(FaultCode.OVERLAY_BLACK_HOLE, "")
+    assert found is advise(found, mesh), "a command about a node needs one"

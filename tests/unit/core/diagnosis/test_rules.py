@@ -28,4 +28,5 @@ def test_every_fault_that_probes_find_but_two_has_a_rule():
     of_paths = {fault.code for fault in (*PATH_FAULTS, *SIZE_FAULTS, *SERVICE_FAULTS)}
 
     consequences = {FaultCode.ALL_PATHS_DOWN, FaultCode.NEXT_HOP_DEAD}
-    assert of_paths | {FaultCode.OFFLOAD_FAULT} == {rule.fault for rule in TABLE} | consequences
+    of_clusters = {FaultCode.CLUSTERMESH_DATAPATH_CUT, FaultCode.CLUSTER_BACKENDS_UNREACHABLE}
+    assert of_paths | of_clusters | {FaultCode.OFFLOAD_FAULT} == {rule.fault for rule in TABLE} | consequences

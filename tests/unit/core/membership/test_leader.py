@@ -127,3 +127,12 @@ def test_a_challenge_in_a_location_that_is_gone_is_waited_for_no_more():
     keeper.settle({}, NAMES, 2)
 
     assert keeper.deadline() is None
+
+
+@pytest.mark.parametrize("alive", [NAMES, ("a2", "a3"), ()])
+def test_of_nodes_that_lead_themselves_the_first_by_name_stands_for_all(alive):
+    """Dead or alive, and whoever began last: nothing goes by way of it, and another one would begin all anew."""
+    seen = {"profiles": ("cilium-clustermesh", "cilium"), "is_leader": True, "granularity": "full"}
+    told = {name: hellos.hello(name, seen=seen, leads_since_ns=number) for number, name in enumerate(NAMES)}
+
+    assert "a1" == _claimant(told, alive)

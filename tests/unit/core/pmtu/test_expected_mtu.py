@@ -11,7 +11,7 @@ from meshwatchd.core.probing.session_plan import lay_out
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Link, WireGuardPeer, WireGuardState
-from tests.support import switch_node
+from tests.support import cluster_node, switch_node
 from tests.support.lab_mesh import (
     direct_settings,
     direct_snapshot,
@@ -198,3 +198,14 @@ def test_a_switchs_port_that_is_too_large_for_the_tunnel_is_a_misfit(kind, card,
     assert found == read_stack(seen, planner).misfits
     assert {(misfit or port, port)} == {size for (layer, _, _), size in sizes.items() if layer is Layer.RELAY}
     assert {(card, card)} == {size for (layer, _, _), size in sizes.items() if layer is Layer.UNDERLAY}
+
+
+@pytest.mark.parametrize(("is_encrypted", "overlay"), [(True, 1355), (False, 1450)])
+def test_ciliums_own_wireguard_is_below_its_overlay(is_encrypted, overlay):
+    """It takes 95 bytes of each packet, and VXLAN 50 of what is left."""
+    seen = cluster_node.snapshot()
+    links = tuple(msgspec.structs.replace(x, is_up=is_encrypted or x.name != "cilium_wg0") for x in seen.links)
+    planner = Planner(cluster_node.topology(), cluster_node.settings())
+    stack = read_stack(msgspec.structs.replace(seen, links=links), planner)
+
+    assert (1500, overlay, ()) == (stack.underlay, stack.overlay, stack.misfits)

@@ -14,6 +14,7 @@ from meshwatchd.model.faults import Direction, FaultCode, Severity
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.mtu import SizeState
 from meshwatchd.model.settings import SECOND
+from tests.support import cluster_node
 from tests.support.lab_mesh import (
     direct_settings,
     direct_snapshot,
@@ -29,10 +30,14 @@ NOW = 100 * SECOND
 class Case:
     """One node that has measured everything."""
 
-    def __init__(self, name="b3", *, is_direct=False):
-        settings = direct_settings(name) if is_direct else settings_for(name)
-        snapshot = direct_snapshot() if is_direct else snapshot_of(name)
-        self.planner = Planner(direct_topology(name), settings) if is_direct else planner_of(name)
+    def __init__(self, name="b3", *, is_direct=False, is_clustered=False):
+        if is_clustered:
+            settings, snapshot = cluster_node.settings(name), cluster_node.snapshot(name)
+            self.planner = Planner(cluster_node.topology(name), settings)
+        else:
+            settings = direct_settings(name) if is_direct else settings_for(name)
+            snapshot = direct_snapshot() if is_direct else snapshot_of(name)
+            self.planner = Planner(direct_topology(name), settings) if is_direct else planner_of(name)
         self.watch = SizeWatch(settings)
         list(self.watch.start(self.planner, lay_out(self.planner, has_standby=True), snapshot, NOW))
         for session in self.watch.sessions:
@@ -300,3 +305,11 @@ def test_while_the_limit_is_searched_a_kernel_that_has_heard_of_one_is_given_tim
             session.learned_mtu_bytes, session.state = 1350, SizeState.SEARCHING
 
     assert case.judge() is None
+
+
+@pytest.mark.parametrize(("peers", "culprit"), [(("w1",), "w1"), (("w1", "w2", "w3"), "")])
+def test_what_nodes_of_another_cluster_lose_is_not_the_first_ones_doing(peers, culprit):
+    """It stands for its cluster by name, and relays nothing."""
+    found = Case("e1", is_clustered=True).limit(Layer.RELAY, 1300, peers=peers, path=0).judge()
+
+    assert (Layer.OVERLAY, culprit) == (found.layer, found.culprit)

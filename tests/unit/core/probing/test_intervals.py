@@ -252,3 +252,11 @@ def test_pod_network_sessions_take_longer_in_large_meshes():
     """Two hundred nodes: each is asked by all others."""
     assert POD_NETWORK_NS == _interval_ns(Kind(Layer.POD_NETWORK, 9, KNOWN, crowd=6), count=3)
     assert 33 * POD_NETWORK_NS == _interval_ns(Kind(Layer.POD_NETWORK, 9, KNOWN, crowd=200), count=100)
+
+
+def test_hosts_of_clusters_cost_the_same_however_many_nodes_ask():
+    """Two locations of one node each are asked as any segment is; with two hundred each node asks that much less."""
+    two, many = (_interval_ns(Kind(Layer.UNDERLAY, 0, FRESH, crowd=crowd), awake=()) for crowd in (2, 200))
+
+    assert 100 * two == many
+    assert two == _interval_ns(Kind(Layer.WIREGUARD, 0, FRESH, crowd=200), awake=())
