@@ -18,7 +18,7 @@ from meshwatchd.config.values import (
     check_public_key,
 )
 from meshwatchd.model.errors import ProfileError
-from meshwatchd.model.mesh_profile import MESH_KINDS, PROFILE_GROUP, Trait
+from meshwatchd.model.mesh_profile import MESH_KINDS, PROFILE_GROUP, Trait, traits_of
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.topology import LINKS_PER_PAIR, MAX_LOCATIONS, Location, Mesh, Node, Path, build_mesh
 
@@ -246,13 +246,14 @@ def _check_local_node(settings: Settings) -> Iterator[Finding]:
 
 
 def _check_paths(mesh: MeshSettings, built: Mesh) -> Iterator[Finding]:
-    """Leaders have a WireGuard address; a standby path has two keys and somebody who can initiate."""
+    """Leaders have a WireGuard address, if there is a tunnel; a standby path has two keys and one who can initiate."""
+    has_tunnel = mesh.wireguard_device or Trait.DIRECT not in traits_of((mesh.profile,), mesh.traits)
     keys: dict[str, str] = {node.name: _node_key(index, node) for index, node in enumerate(mesh.node)}
     for path in built.paths:
         ends = [built.node(relay) for relay in path.relays]
         if path.is_primary:
             for leader in ends:
-                if leader.wireguard_ip is None:
+                if leader.wireguard_ip is None and has_tunnel:
                     yield Finding(
                         key=f"{keys[leader.name]}.wireguard_ip",
                         problem=f"is missing, and {leader.name} leads {leader.location}",

@@ -16,6 +16,7 @@ from meshwatchd.config.check_canary import check_canary
 from meshwatchd.config.check_mesh import is_whole
 from meshwatchd.config.shape import element_key
 from meshwatchd.config.values import Finding, check_device, check_endpoint, check_name, check_number, check_port_range
+from meshwatchd.model.mesh_profile import Trait, traits_of
 from meshwatchd.model.plan import FIRST_TABLES, TABLES
 from meshwatchd.model.port_map import RESERVED_PORTS, mesh_ports
 from meshwatchd.model.rule_window import WIDE
@@ -141,6 +142,10 @@ def _is_address(text: str) -> bool:
     return port.isdigit() and 0 < int(port) < 65536
 
 
+_HAVE_NO_TUNNEL = frozenset((Trait.DIRECT, Trait.STAR))
+"""Kinds of mesh whose nodes, or some of them, have no WireGuard device of the mesh: its name is empty there."""
+
+
 def _check_kernel(settings: Settings) -> Iterator[Finding]:
     kernel, mesh = settings.kernel, settings.mesh
     if owner := FOREIGN_PROTOCOLS.get(kernel.protocol):
@@ -152,7 +157,9 @@ def _check_kernel(settings: Settings) -> Iterator[Finding]:
     is_large = len(mesh.location) > COUNTED_LOCATIONS
     yield from _check_tables(kernel.table_base, TABLES if is_large else FIRST_TABLES)
     yield from _check_priorities(kernel.priority_base)
-    devices = [("mesh.wireguard_device", mesh.wireguard_device), ("mesh.overlay_device", mesh.overlay_device)]
+    devices = [("mesh.overlay_device", mesh.overlay_device)]
+    if mesh.wireguard_device or not _HAVE_NO_TUNNEL & traits_of((mesh.profile,), mesh.traits):
+        devices.insert(0, ("mesh.wireguard_device", mesh.wireguard_device))
     if mesh.ipip_device:
         devices.append(("mesh.ipip_device", mesh.ipip_device))
     for key, device in devices:

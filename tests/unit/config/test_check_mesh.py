@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 
+import msgspec
 import pytest
 
 from meshwatchd.config.check_mesh import check_mesh
@@ -13,6 +14,7 @@ from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.topology import MAX_LOCATIONS, Location, Node
+from tests.support import cluster_node
 
 
 def _key(name: str) -> str:
@@ -35,7 +37,7 @@ def test_a_trait_that_nobody_knows_is_refused():
     declared = MeshSettings(profile="wireguard", traits=("star", "pod-adressed", "x"))
     found = list(check_mesh(Settings(mesh=declared)))
 
-    known = "there are star, pod-addressed, without-standby, direct, replaces-routes"
+    known = "there are star, pod-addressed, without-standby, direct, clustered, replaces-routes"
     assert [
         ("mesh.traits[1]", f"no trait of a mesh is called 'pod-adressed'; {known}", 'did you mean "pod-addressed"?'),
         (
@@ -319,3 +321,13 @@ def test_half_a_mesh_is_refused_where_the_rest_may_not_be_found(tmp_path):
     path.write_text('[discovery]\nenabled = false\n[[mesh.location]]\nname = "cloud"\nleader = "b1"\n')
     with pytest.raises(ConfigError, match="there is no node"):
         load(path)
+
+
+def test_clusters_without_a_tunnel_are_declared_without_addresses_in_it():
+    """The first by name stands for a cluster, and has no address on a device that is not the mesh's."""
+    declared = cluster_node.settings("e1")
+
+    assert [] == list(check_mesh(declared))
+    tunnel = msgspec.structs.replace(declared.mesh, wireguard_device="wg0")
+    found = [each.key for each in check_mesh(msgspec.structs.replace(declared, mesh=tunnel))]
+    assert ["mesh.node[0] (e1).wireguard_ip", "mesh.node[3] (w1).wireguard_ip"] == found

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.config.relations import check_relations
-from meshwatchd.model.settings import DaemonSettings, DiscoverySettings, Mode, ProbeProfile, ProbeSettings, Settings
+from meshwatchd.model.settings import (
+    DaemonSettings,
+    DiscoverySettings,
+    MeshSettings,
+    Mode,
+    ProbeProfile,
+    ProbeSettings,
+    Settings,
+)
 
 GOOD = Settings(daemon=DaemonSettings(node="b3"))
 
@@ -131,3 +139,22 @@ def test_enforcing_without_a_mesh_is_refused_where_none_may_be_found():
 def test_enforcing_a_mesh_that_is_to_be_found_is_accepted():
     """The mesh key and the mode are all an operator has to write."""
     assert [] == list(check_relations(Settings(daemon=DaemonSettings(node="b3", mode=Mode.ENFORCE))))
+
+
+@pytest.mark.parametrize(
+    ("profile", "traits", "is_right"),
+    [
+        ("cilium-clustermesh", (), True),
+        ("antrea", (), True),
+        ("submariner", (), True),
+        ("kilo", (), False),
+        ("other", ("direct",), True),
+        ("other", (), False),
+    ],
+)
+def test_a_kind_of_mesh_without_a_tunnel_has_no_device_to_name(profile, traits, is_right):
+    """Nor have Submariner's workers; all others do not work without."""
+    mesh = MeshSettings(profile=profile, traits=traits, wireguard_device="")
+    found = [each.key for each in check_relations(Settings(daemon=GOOD.daemon, mesh=mesh))]
+
+    assert ([] if is_right else ["mesh.wireguard_device"]) == found
