@@ -33,6 +33,16 @@ NOT_A_FAULT_OF_ITS_OWN = {
         ("underlay-device-missing", "underlay-device-down", "underlay-silent"),
         "needs a host mesh below: real Nebula (tests/lab/test_host_mesh.py)",
     ),
+    **dict.fromkeys(
+        (
+            "liqo-fabric-address-missing",
+            "liqo-route-missing",
+            "liqo-gateway-stale",
+            "liqo-gateway-leg",
+            "liqo-tunnel-dead",
+        ),
+        "needs Liqo's gateway pods (tests/lab/test_liqo.py)",
+    ),
     "ipip-black-hole": "needs tunl0: in the guest (tests/lab/stock_kernel)",
     "dns-unreachable": "what servers answer (tests/unit/adapters/test_service_canary.py)",
     "dns-forward-broken": "what servers answer (tests/lab/test_service.py)",
