@@ -1,5 +1,6 @@
 import asyncio
 import base64
+import contextlib
 import os
 import time
 from collections import Counter
@@ -277,6 +278,28 @@ def test_the_engine_hears_of_the_own_key_before_the_first_snapshot(settings):
 
     assert isinstance(frame, KeysFrame)
     assert [("b3", True, True)] == [(each.peer, each.signs, each.is_alone) for each in frame.bindings]
+
+
+def test_what_was_seen_is_outdated_from_a_change_until_the_kernel_is_seen_anew(settings):
+    """Else a device between two commands would be named by an agent that had no processor in the meantime."""
+    steps = []
+
+    async def scenario(agent, _engine):
+        async def show():
+            steps.append(("shown", agent._auditor._is_outdated))
+            raise asyncio.CancelledError
+
+        agent._show_kernel = show
+        agent._mirror.is_dirty.set()
+        steps.append(("before", agent._auditor._is_outdated))
+        with contextlib.suppress(asyncio.CancelledError):
+            await agent._watch()
+        agent._auditor.see(Snapshot())
+        steps.append(("seen", agent._auditor._is_outdated))
+
+    with_agent(settings, scenario)
+
+    assert [("before", False), ("shown", True), ("seen", False)] == steps
 
 
 def test_the_end_of_the_link_is_the_end_of_the_agent(settings):

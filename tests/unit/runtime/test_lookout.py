@@ -107,10 +107,19 @@ def test_of_the_pods_bridge_forwarding_alone_is_asked():
         Link(name=name, index=at, kind="bridge", is_up=True, mtu_bytes=1450, addresses=(own,), prefix_lengths=(24,))
         for at, name, own in ((3, "br0", "10.9.0.1"), (4, "cni0", "10.244.4.1"))
     )
-    seen, lookout = snapshot_of("b1"), _lookout()
+    asked = []
+
+    def read(devices, at_ns, forwarders, counted):
+        asked.append((tuple(devices), tuple(forwarders)))
+        return HostState(at_ns=at_ns)
+
+    seen, lookout = snapshot_of("b1"), _lookout(read)
     list(lookout.findings(_view(msgspec.structs.replace(seen, links=(*seen.links, *bridges))), SECOND))
 
     assert (("kilo0", "flannel.1"), ("cni0",)) == (lookout._devices, lookout._forwarders)
+    with suppress(TimeoutError):
+        asyncio.run(asyncio.wait_for(lookout.watch(lambda: None), 0.05))
+    assert [(("kilo0", "flannel.1"), ("cni0",))] == asked
 
 
 def test_the_kernel_is_asked_where_it_routes_pods():
