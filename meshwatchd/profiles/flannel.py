@@ -87,7 +87,7 @@ def _candidates(snapshot: Snapshot, device: Link, lower: str) -> Iterator[Candid
     """Where other nodes are. Those behind WireGuard, or to which Kilo has routes, are elsewhere."""
     if device.vxlan is None:
         for peer in reading.peers_of(snapshot, device.name):
-            yield Candidate(address=reading.host_of(peer.endpoint))
+            yield Candidate(address=peer.host)
         return
     beyond = reading.hosts_beyond(snapshot)
     below = snapshot.link(lower)

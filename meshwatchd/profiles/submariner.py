@@ -148,7 +148,7 @@ class _Node:
             elif entry.dev == CLEAR_TEXT:
                 yield Candidate(address=entry.dst)
         for peer in reading.peers_of(self._snapshot, WIREGUARD):
-            if host := reading.host_of(peer.endpoint):
+            if host := peer.host:
                 yield Candidate(address=host)
 
     # --- reasons ---

@@ -79,9 +79,9 @@ class _PeerAudit:
         """Endpoints that two peers have."""
         counts = Counter(peer.endpoint for peer in self._state.peers if peer.endpoint)
         for endpoint in sorted(each for each, count in counts.items() if count > 1):
-            keys = [peer.public_key for peer in self._state.peers if peer.endpoint == endpoint]
-            host = endpoint.rpartition(":")[0].strip("[]")
-            owner = next((each for each in self._held if each.node_ip == host), None)
+            peers = [peer for peer in self._state.peers if peer.endpoint == endpoint]
+            keys = [peer.public_key for peer in peers]
+            owner = next((each for each in self._held if each.node_ip == peers[0].host), None)
             text = f"{ENCRYPTION} has {len(keys)} peers at {endpoint}: {', '.join(keys[:MAX_NAMED])}"
             yield self._finding(FaultCode.WIREGUARD_PEER_DUPLICATE, owner, endpoint, text, is_cut_off=True)
 

@@ -284,10 +284,9 @@ def _routed(view: View, devices: frozenset[str]) -> Iterator[Node]:
 
 def _formerly_routed(view: View, routed: list[Node]) -> Iterator[Node]:
     """The nodes whose pods the overlay device had a route to while all was well, and that no route names now."""
-    has_known = view.good is not None and view.good.device == view.mesh.overlay_device
-    former = (
-        {each.dst for each in view.good.entries.routes} if has_known and view.good is not None else frozenset[str]()
-    )
+    if view.good is None or view.good.device != view.mesh.overlay_device:
+        return
+    former = {each.dst for each in view.good.entries.routes}
     named = {each.name for each in routed}
     yield from (node for node in view.mesh.node if node.pod_cidr in former and node.name not in (view.node, *named))
 

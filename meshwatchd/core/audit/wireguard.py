@@ -278,9 +278,8 @@ def _needs_keepalive(local: Node, peer: WireGuardPeer) -> bool:
     """A relay without an endpoint is behind NAT (`topology.Node`); it has to keep the way to public peers open."""
     if peer.keepalive_s or local.standby_public_key is None or local.standby_endpoint is not None or not peer.endpoint:
         return False
-    host = peer.endpoint.rpartition(":")[0].strip("[]")
     try:
-        return is_private(local.node_ip) and not is_private(host)
+        return is_private(local.node_ip) and not is_private(peer.host)
     except ValueError:
         return False
 
@@ -310,8 +309,7 @@ def _lost_keepalives(state: WireGuardState, was: WireGuardState, node: str) -> I
     """
     kept = {peer.public_key: peer.keepalive_s for peer in was.peers if peer.keepalive_s}
     for peer in state.peers:
-        host = peer.endpoint.rpartition(":")[0].strip("[]")
-        if peer.public_key in kept and not peer.keepalive_s and host and not is_hidden(host):
+        if peer.public_key in kept and not peer.keepalive_s and peer.host and not is_hidden(peer.host):
             because = (
                 f"it had a persistent keepalive of {kept[peer.public_key]} s while all was well, and has none",
                 "no address of this node is public: a NAT in between forgets it when it is silent",
