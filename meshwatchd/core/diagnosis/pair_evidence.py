@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 
 from meshwatchd.core.diagnosis.advisory_probes import SideIssues
-from meshwatchd.core.diagnosis.arrivals import Arrivals
+from meshwatchd.core.diagnosis.arrivals import INBOUND_NS, Arrivals
 from meshwatchd.core.diagnosis.classifier import Evidence, Leg
 from meshwatchd.core.diagnosis.full_mesh import Surroundings
 from meshwatchd.core.diagnosis.legs import any_leg, leg, members_leg, neighbours_asked, standing
@@ -388,6 +388,9 @@ class PairWatch:
             return Leg.UNKNOWN
         if not self.is_leader:
             return self.arrivals.direction((self.own_leader,), Layer.OVERLAY, since, now)
+        # A tunnel that was dead and comes back has both, much that was lost a moment ago and answers now.
+        if leg(self.wireguard, since) is Leg.DEAD and any(now - s.last_heard < INBOUND_NS for s in self.wireguard):
+            return Leg.UNKNOWN
         peers = {session.plan.peer for session in self.group(self.primary).sessions}
         return self.arrivals.direction(peers, Layer.RELAY, since, now)
 

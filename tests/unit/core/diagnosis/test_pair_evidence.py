@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from meshwatchd.core.diagnosis.classifier import Leg
+from meshwatchd.core.diagnosis.legs import leg
 from meshwatchd.core.diagnosis.pair_evidence import RECENT_NS
 from meshwatchd.core.diagnosis.peer_views import KEY_NEWS_NS, KEY_PROOF_NS, View, encode
 from meshwatchd.core.session.session import Outcome
@@ -221,6 +222,24 @@ def test_what_arrives_by_a_standby_is_no_sign_of_life_of_the_tunnel(path, expect
             watch.note_heard(peer, Layer.RELAY, path, at)
 
     assert expected is watch._inbound(since, since + 3 * SECOND)
+
+
+@pytest.mark.parametrize(("is_back", "expected"), [(False, ALIVE), (True, UNKNOWN)])
+def test_a_tunnel_that_comes_back_is_not_broken_one_way(is_back, expected):
+    """A leader that was paused was accused of it when it went on: the three seconds that count began before."""
+    bench = ready("a1")
+    watch = bench.controller.watch
+    bench.silent = lambda plan: plan.layer in {Layer.RELAY, Layer.WIREGUARD}
+    since = bench.now
+    bench.run(2 * SECOND)
+    if is_back:
+        bench.silent = lambda plan: plan.layer is Layer.RELAY
+        bench.run(200 * MS)
+    for at in range(since - 10 * SECOND, bench.now, 300 * MS):
+        watch.note_heard("b2", Layer.RELAY, 0, at)
+
+    assert DEAD is leg(watch.wireguard, since)
+    assert expected is watch._inbound(since, bench.now)
 
 
 def test_a_kubelet_on_the_tunnel_refutes_nothing_about_the_overlay():
