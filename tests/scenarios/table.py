@@ -24,7 +24,7 @@ class Scenario(NamedTuple):
 
 
 _FAULT = "sim/test_faults.py::test_a_fault_is_named_healed_and_gone_back_from"
-_LAB_FAULT = "lab/test_failover.py::test_a_fault_is_named_survived_and_forgotten"
+_LAB_FAULT = "lab/one_mesh/test_failover.py::test_a_fault_is_named_survived_and_forgotten"
 _STANDING = "unit/runtime/test_provisioning.py::"
 _DAMPING = "unit/core/failover/test_damping.py::"
 _POLICY_FILE = "unit/adapters/storage/test_policy_file.py::"
@@ -96,7 +96,7 @@ SCENARIOS = (
         "primary and standby both bad",
         (
             _REST + "test_with_primary_and_standby_broken_nothing_is_changed",
-            "lab/test_second_faults.py::test_primary_and_standby_broken_leaves_every_route_alone",
+            "lab/one_mesh/test_second_faults.py::test_primary_and_standby_broken_leaves_every_route_alone",
         ),
     ),
     Scenario(
@@ -111,7 +111,7 @@ SCENARIOS = (
             _MOVES + "test_a_second_fault_on_standby_leads_to_the_next_rank",
             _LOC + "test_the_primary_that_recovers_while_the_standby_dies_is_taken_at_once",
             _LOC + "test_with_both_relays_of_the_path_in_use_dead_the_leaders_bring_traffic_home",
-            "lab/test_second_faults.py::test_second_fault_on_the_standby_link_moves_on_to_the_next_good_path",
+            "lab/one_mesh/test_second_faults.py::test_second_fault_on_the_standby_link_moves_on_to_the_next_good_path",
         ),
     ),
     Scenario(19, "all peers bad at once", (_REST + "test_a_node_that_reaches_nobody_blames_itself",)),
@@ -129,7 +129,7 @@ SCENARIOS = (
         "own stall of 1 to 10 s",
         (
             _REST + "test_a_stalled_engine_accuses_nobody",
-            "lab/test_stall.py::test_a_daemon_that_stood_still_accuses_nobody",
+            "lab/one_mesh/test_stall.py::test_a_daemon_that_stood_still_accuses_nobody",
         ),
     ),
     Scenario(
@@ -310,11 +310,11 @@ SCENARIOS = (
         (),
         open="loss on the path in use is a fault like any other; there is no traffic that loads a link in simulation",
     ),
-    Scenario(51, "spoofed answers", ("lab/test_flood.py::test_forgeries_of_a_peer_take_no_session_down",)),
+    Scenario(51, "spoofed answers", ("lab/one_mesh/test_flood.py::test_forgeries_of_a_peer_take_no_session_down",)),
     Scenario(
         52,
         "replayed answers",
-        ("lab/test_forged_probes.py::test_answers_sent_a_second_time_are_counted_and_prove_nothing",),
+        ("lab/one_mesh/test_forged_probes.py::test_answers_sent_a_second_time_are_counted_and_prove_nothing",),
     ),
     Scenario(
         53,
@@ -328,7 +328,7 @@ SCENARIOS = (
         54,
         "wrong, open or missing key",
         (
-            "lab/test_forged_probes.py::test_probes_under_a_wrong_key_are_counted_and_ignored",
+            "lab/one_mesh/test_forged_probes.py::test_probes_under_a_wrong_key_are_counted_and_ignored",
             "lab/test_daemon_refusals.py::test_bad_input_ends_in_one_line_and_status_2",
         ),
     ),
@@ -336,15 +336,15 @@ SCENARIOS = (
         55,
         "key rotation",
         (
-            "lab/test_key_rotation.py::test_a_rotation_in_three_steps_loses_nothing",
-            "lab/test_key_rotation.py::test_a_daemon_that_missed_a_step_is_named_and_not_taken_for_dead",
+            "lab/one_mesh/test_key_rotation.py::test_a_rotation_in_three_steps_loses_nothing",
+            "lab/one_mesh/test_key_rotation.py::test_a_daemon_that_missed_a_step_is_named_and_not_taken_for_dead",
         ),
     ),
     Scenario(56, "fuzzed packets", ("property/test_wire.py::test_arbitrary_bytes_never_raise",)),
     Scenario(
         57,
         "flood of the probe port",
-        ("lab/test_flood.py::test_noise_as_fast_as_it_can_be_sent_takes_no_session_down",),
+        ("lab/one_mesh/test_flood.py::test_noise_as_fast_as_it_can_be_sent_takes_no_session_down",),
     ),
     Scenario(
         58,
@@ -374,7 +374,7 @@ SCENARIOS = (
         "invalid reload",
         (
             "unit/config/test_load.py::test_an_unknown_key_gets_a_hint",
-            "lab/test_key_rotation.py::test_a_file_that_cannot_be_used_leaves_everything_as_it_is",
+            "lab/one_mesh/test_key_rotation.py::test_a_file_that_cannot_be_used_leaves_everything_as_it_is",
         ),
     ),
     Scenario(

@@ -13,7 +13,7 @@ import pytest
 
 from netnslab.daemons import Process
 from netnslab.waiting import wait_until
-from tests.support.stage import READY_S, VERDICT_S, stage
+from tests.support.stage import READY_S, VERDICT_S
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 
@@ -23,13 +23,6 @@ CONFIG = "/etc/meshwatchd/overridden.toml"
 REJECTED = ("bad-base-tag", "bad-tlv-tag", "wrong-key-id", "unknown-key", "unknown-peer", "replayed")
 OUTCOMES = ("config.reloaded", "config.refused")
 MOVES = ("verdict.changed", "failover.proposed", "failover.applied", "key.mismatched", "config.refused")
-
-
-@pytest.fixture(scope="module")
-def mesh(tmp_path_factory):
-    """One mesh for all tests of this file; its nodes have room for a second key."""
-    with stage(tmp_path_factory.mktemp("rotation")) as built:
-        yield built
 
 
 def new_secret() -> str:

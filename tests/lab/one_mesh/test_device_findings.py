@@ -11,18 +11,11 @@ import pytest
 
 from netnslab import state_faults
 from netnslab.waiting import wait_until
-from tests.support.stage import Stage, stage
+from tests.support.stage import Stage
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 NAMED_S = 20
-
-
-@pytest.fixture(scope="module")
-def mesh(tmp_path_factory) -> Iterator[Stage]:
-    """One mesh for all tests; each leaves it as it was."""
-    with stage(tmp_path_factory.mktemp("devices")) as built:
-        yield built
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pytest
 
 from netnslab import faults
 from netnslab.waiting import pause_until, wait_until
-from tests.support.stage import ARM_NS, SECOND, stage
+from tests.support.stage import ARM_NS, SECOND
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -73,13 +73,6 @@ with socket.create_connection((sys.argv[1], 5555)) as stream:
         time.sleep(0.02)
 """
 """Half a megabyte a second: within a second more than the largest window that connection tracking allows."""
-
-
-@pytest.fixture(scope="module")
-def mesh(tmp_path_factory):
-    """One mesh for all tests of this file."""
-    with stage(tmp_path_factory.mktemp("failover")) as built:
-        yield built
 
 
 @pytest.fixture(autouse=True)

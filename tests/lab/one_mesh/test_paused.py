@@ -18,19 +18,12 @@ import pytest
 from netnslab import faults
 from netnslab.namespaces import Kind
 from netnslab.waiting import pause_until
-from tests.support.stage import SECOND, stage
+from tests.support.stage import SECOND
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 
 PAUSE_NS = 15 * SECOND
 AFTER_NS = 3 * SECOND
-
-
-@pytest.fixture(scope="module")
-def mesh(tmp_path_factory):
-    """One mesh for all tests of this file."""
-    with stage(tmp_path_factory.mktemp("paused")) as built:
-        yield built
 
 
 def processes(mesh, node: str) -> list[int]:

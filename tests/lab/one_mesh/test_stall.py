@@ -15,20 +15,13 @@ from pathlib import Path
 import pytest
 
 from netnslab.waiting import pause_until, wait_until
-from tests.support.stage import SECOND, stage
+from tests.support.stage import SECOND
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 
 STALL_NS = 3 * SECOND
 AFTER_NS = 2 * SECOND
 MOVES = ("failover.proposed", "failover.applied", "failover.advised", "failback.applied")
-
-
-@pytest.fixture(scope="module")
-def mesh(tmp_path_factory):
-    """One mesh for all tests of this file."""
-    with stage(tmp_path_factory.mktemp("stall")) as built:
-        yield built
 
 
 @contextmanager

@@ -9,18 +9,11 @@ import pytest
 
 from netnslab import faults
 from netnslab.waiting import wait_until
-from tests.support.stage import RESTORE_S, VERDICT_S, stage
+from tests.support.stage import RESTORE_S, VERDICT_S
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 LINK_PORTS = {1: 51830, 2: 51831, 3: 51832}
-
-
-@pytest.fixture(scope="module")
-def mesh(tmp_path_factory):
-    """One mesh for all tests of this file."""
-    with stage(tmp_path_factory.mktemp("second")) as built:
-        yield built
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,6 @@ from meshwatchd.wire.mesh_tlv import OwnState
 from meshwatchd.wire.template import ProbeSpec, ProbeTemplate
 from netnslab.daemons import Event
 from netnslab.waiting import wait_until
-from tests.support.stage import stage
 from tests.support.stolen import stolen_key
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
@@ -46,13 +45,6 @@ while (now := time.monotonic()) < began + seconds:
         sent += 1
 print(sent)
 """
-
-
-@pytest.fixture(scope="module")
-def mesh(tmp_path_factory):
-    """One mesh for all tests of this file."""
-    with stage(tmp_path_factory.mktemp("flood")) as built:
-        yield built
 
 
 def flood(mesh, packet: bytes, *, per_s: int = 0) -> int:

@@ -14,7 +14,6 @@ from meshwatchd.wire.template import ProbeSpec, ProbeTemplate
 from netnslab import marks
 from netnslab.waiting import wait_until
 from tests.support.mesh import udp_socket
-from tests.support.stage import stage
 from tests.support.stolen import stolen_key
 from tests.support.wire_tap import PINNED_PORTS, PROBE_PORTS, Probe, WireTap, send_again
 
@@ -23,13 +22,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 VICTIM, SEGMENT_PORT, PATH_PORT = "b3", 18618, 18620
 COPIES = 20
 COUNTED_S = 15
-
-
-@pytest.fixture(scope="module")
-def mesh(tmp_path_factory):
-    """One mesh for all tests of this file."""
-    with stage(tmp_path_factory.mktemp("forged")) as built:
-        yield built
 
 
 @pytest.fixture(autouse=True)
