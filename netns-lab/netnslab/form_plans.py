@@ -80,14 +80,21 @@ def cable_pulled(scene: Scene) -> Change:
     )
 
 
-def node_route_dead_end(scene: Scene) -> Change:
-    """A script that shuts a node out: in the place of Kilo's route, which Kilo would put back had it been deleted."""
+def node_route(scene: Scene, kind: str = "", way: str = "") -> Change:
+    """A script that leads a node elsewhere, in the place of Kilo's route: Kilo would put that back had it been deleted.
+
+    Args:
+        scene: a leader that routes to nodes.
+        kind: of the route, such as unreachable.
+        way: its device.
+    """
     remote = scene.lab.topology.remote_locations(scene.victim.name)[0]
     prefix = f"{scene.lab.topology.members(remote.name)[-1].node_ip}/32"
     line = scene.here.run(["ip", "route", "show", prefix], check=True).stdout.strip()
+    other = " ".join(word for word in (kind, prefix, way) if word)
     return Change(
-        do=(scene.step("ip", f"route replace unreachable {prefix}"),),
-        undo=(scene.step("ip", f"route del unreachable {prefix}", f"route add {line}"),),
+        do=(scene.step("ip", f"route replace {other}"),),
+        undo=(scene.step("ip", f"route del {other}", f"route add {line}"),),
     )
 
 
@@ -114,7 +121,8 @@ FORM_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "leader-dead-cable": cable_pulled,
         "wireguard-peer-missing-bare": bare_peer,
         "pod-route-escaped-lan": pod_route_on_the_lan,
-        "pod-route-diverted-node": node_route_dead_end,
+        "pod-route-diverted-node": partial(node_route, kind="unreachable"),
+        "pod-route-diverted-lan": partial(node_route, way="dev eth0"),
         "wireguard-blocked-firewall": partial(wireguard_firewall, hooks=("input", "output")),
         "one-way-break-input": partial(wireguard_firewall, hooks=("input",)),
         "one-way-break-output": partial(wireguard_firewall, hooks=("output",)),

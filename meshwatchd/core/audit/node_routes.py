@@ -4,8 +4,9 @@
     10.1.0.12 dev flannel.1     a member, by way of its leader
 
 An agent that looks at deletions alone does not see that `ip route replace unreachable 10.1.0.12/32`, or a policy rule,
-has taken the place of such a route, or is asked before it. A node that the agent has dropped is in no route, and is not
-asked for.
+has taken the place of such a route, or is asked before it. A node that the agent has dropped is in no route. It is
+asked for where a WireGuard peer may still carry it, or a route led to it while all was well: then a route of its own
+that leads out of the mesh (`ip route replace 10.1.0.12/32 dev eth0`) is somebody's, who has taken the agent's away.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from meshwatchd.model.topology import Node
 
 def node_questions(
     view: View, local: Node, devices: frozenset[str], *, is_forwarding: bool
-) -> Iterator[tuple[Node, RouteQuestion]]:
+) -> Iterator[tuple[Node, RouteQuestion, bool]]:
     """Each node of another location once from this node's own address, and on a leader once from a member's.
+
+    The last of each three is whether the mesh has no route to the node any more, and only one of somebody else's for it
+    alone is wrong.
 
     Args:
         view: routes and dead ends; the mesh.
@@ -37,10 +41,24 @@ def node_questions(
     leads = tunnel is not None and tunnel.is_up
     named = {each.dst for each in view.snapshot.device_routes if each.table == MAIN_TABLE and each.dev in devices}
     named |= {each.dst for each in view.snapshot.dead_ends}
-    others = [each for each in view.mesh.node if each.location != local.location and f"{each.node_ip}/32" in named]
-    for other in others:
-        yield other, RouteQuestion(source=local.node_ip, destination=other.node_ip)
+    abroad = [each for each in view.mesh.node if each.location != local.location]
+    others = [each for each in abroad if f"{each.node_ip}/32" in named]
+    # Where the mesh routes no node (Cilium encrypts to their own addresses), routes to nodes are the network's.
+    former = _formerly_routed(view) - named if others else set[str]()
+    for other in abroad:
+        if other in others or f"{other.node_ip}/32" in former:
+            question = RouteQuestion(source=local.node_ip, destination=other.node_ip)
+            yield other, question, other not in others
     members = [each for each in view.mesh.node if each.location == local.location and each.name != local.name]
     if leads and members and is_forwarding and overlay is not None and is_understood(overlay, overlay.name):
         for other, member in zip(others, cycle(members), strict=False):
-            yield other, RouteQuestion(source=member.node_ip, destination=other.node_ip, iif=overlay.name)
+            yield other, RouteQuestion(source=member.node_ip, destination=other.node_ip, iif=overlay.name), False
+
+
+def _formerly_routed(view: View) -> set[str]:
+    """What a leader's peers may carry, and what a member's overlay had routes to while all was well."""
+    states = (each for each in view.snapshot.wireguard if each.device == view.mesh.wireguard_device)
+    carried = {prefix for state in states for peer in state.peers for prefix in peer.allowed_ips}
+    if view.good is None or view.good.device != view.mesh.overlay_device:
+        return carried
+    return carried | {each.dst for each in view.good.entries.routes}

@@ -70,8 +70,8 @@ class PodQuestion:
         peer: the node whom, or whose pods, the packet is for.
         devices: it may leave by.
         prefix: that a routing daemon routes to the peer, where the question is about that.
-        is_former: the mesh routed these pods while all was well, and does not now: somebody else's route for them is
-            the one thing that tells a loss from a peer that was taken out of the mesh.
+        is_former: the mesh routed these pods, or this node, while all was well, and does not now: somebody else's route
+            for them is the one thing that tells a loss from a peer that was taken out of the mesh.
         is_of_node: the packet is for the node itself.
     """
 
@@ -225,8 +225,8 @@ def questions(view: View, standby_prefix: str, *, is_forwarding: bool) -> Iterat
             yield PodQuestion(peer=peer, devices=devices, question=of_pod)
     if is_forwarding:
         yield from _relayed(view, local, peers, devices)
-    for peer, to_node in node_questions(view, local, devices, is_forwarding=is_forwarding):
-        yield PodQuestion(peer=peer, devices=devices, question=to_node, is_of_node=True)
+    for peer, to_node, is_former in node_questions(view, local, devices, is_forwarding=is_forwarding):
+        yield PodQuestion(peer=peer, devices=devices, question=to_node, is_of_node=True, is_former=is_former)
 
 
 def _relayed(view: View, local: Node, peers: list[Node], devices: frozenset[str]) -> Iterator[PodQuestion]:
@@ -333,12 +333,12 @@ def _finding(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFindin
         as_routed = f"a peer of {mesh.wireguard_device} may carry {peer.pod_cidr} of {peer.name}"
     elif not wanted:
         as_routed = f"there is a route to {peer.node_ip} of {peer.name}, and none to its pods in {peer.pod_cidr}"
-    is_anothers = answer.prefix == prefix and not wanted and not asked.is_of_node
+    is_anothers = answer.prefix == prefix and not wanted
     if is_anothers:
         by = f" by {answer.via}" if answer.via else ""
         as_routed = f"the main table has a route of {prefix}{by} into {answer.device}, and none of the mesh's"
     return AuditFinding(
-        code=FaultCode.POD_ROUTE_ESCAPED if is_anothers else FaultCode.POD_ROUTE_DIVERTED,
+        code=FaultCode.POD_ROUTE_ESCAPED if is_anothers and not asked.is_of_node else FaultCode.POD_ROUTE_DIVERTED,
         # A fault of the device itself explains this one where it is the same device.
         device=wanted or mesh.overlay_device,
         subject=prefix,

@@ -7,13 +7,15 @@ from errno import EHOSTUNREACH
 import msgspec
 import pytest
 
+from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.core.audit.node_routes import node_questions
 from meshwatchd.core.audit.pod_routes import PodRouteAudit
 from meshwatchd.core.audit.view import View
+from meshwatchd.model.audit import Entries
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.route_lookup import RouteAnswer
 from meshwatchd.model.settings import SECOND
-from meshwatchd.model.snapshot import DeviceRoute
+from meshwatchd.model.snapshot import DeviceRoute, WireGuardPeer, WireGuardState
 from tests.support.lab_mesh import declared_mesh, snapshot_of
 
 MESH = declared_mesh()
@@ -34,7 +36,7 @@ def _asked(view, *, is_forwarding=True):
     local = next(each for each in MESH.node if each.name == view.node)
     devices = frozenset(("kilo0", "flannel.1"))
     found = node_questions(view, local, devices, is_forwarding=is_forwarding)
-    return [(question.source, question.destination, question.iif) for _, question in found]
+    return [(question.source, question.destination, question.iif) for _, question, _ in found]
 
 
 def _found(view, **answers):
@@ -62,6 +64,38 @@ def test_a_member_asks_for_itself_and_a_leader_for_its_members_as_well():
 def test_a_node_that_the_agent_has_dropped_is_not_asked_for():
     """Its packets follow the default route, and rightly so."""
     assert B2 not in {destination for _, destination, _ in _asked(_view("a1", routed=CLOUD[:1]))}
+
+
+def _with_memory(view):
+    """A leader whose peers may carry all nodes, or a member that has routed to all while all was well."""
+    peers = (WireGuardPeer(public_key="b1", allowed_ips=tuple(f"{each}/32" for each in CLOUD)),)
+    state = WireGuardState(device="kilo0", public_key="a1", listen_port=51820, at_ns=0, peers=peers)
+    routes = tuple(DeviceRoute(dst=f"{each}/32", dev="flannel.1", table=254, protocol=4) for each in CLOUD)
+    good = GoodState(device="flannel.1", entries=Entries(routes=routes))
+    is_leader = view.node == "a1"
+    seen = msgspec.structs.replace(view.snapshot, wireguard=(state,) if is_leader else ())
+    return View(snapshot=seen, mesh=MESH, node=view.node, hellos={}, good=None if is_leader else good)
+
+
+@pytest.mark.parametrize("node", ["a1", "a3"])
+def test_a_route_of_somebody_elses_in_the_place_of_the_meshs_is_told(node):
+    """`ip route replace 10.2.0.12/32 via 192.168.100.1 dev eth0`: Kilo hears of no deletion here either."""
+    view = _with_memory(_view(node, routed=(CLOUD[0], CLOUD[2])))
+    taken = RouteAnswer(device="eth0", via="192.168.100.1", prefix=f"{B2}/32")
+    (found,) = _found(view, **{"10_2_0_12": taken})
+
+    assert (FaultCode.POD_ROUTE_DIVERTED, "flannel.1", f"{B2}/32") == found.name
+    assert f"the main table has a route of {B2}/32 by 192.168.100.1 into eth0, and none of the mesh's" in found.because
+
+
+@pytest.mark.parametrize(
+    ("routed", "entry"), [((CLOUD[0], CLOUD[2]), "0.0.0.0/0"), ((CLOUD[0], CLOUD[2]), "10.2.0.0/24"), ((), f"{B2}/32")]
+)
+def test_a_node_that_the_agent_has_dropped_or_never_routed_may_be_on_the_network(routed, entry):
+    """Its packets follow the default route, or those of a fabric that tells each node's address by BGP."""
+    view = _with_memory(_view("a1", routed=routed))
+
+    assert [] == _found(view, **{"10_2_0_12": RouteAnswer(device="eth0", prefix=entry)})
 
 
 @pytest.mark.parametrize("node", ["a1", "a3"])
