@@ -312,9 +312,11 @@ def _outvote(verdict: Verdict, told: Iterable[PeerFault], relays: Container[Node
 
 
 def has_lost_relay(fault: FaultCode, node: str, verdict: Verdict, relays: Container[NodeName]) -> bool:
-    """Whether a verdict is about a path whose relay the LAN hides, or has a wrong entry or route; whoever is named."""
+    """Whether a verdict is about a path with a relay that is hidden, misled or passes some flows; whoever is named."""
     is_led_astray = fault is FaultCode.POD_ROUTE_DIVERTED and verdict.fault in _LED_ASTRAY
-    return node in relays and (is_led_astray or (fault in _OF_LAN and verdict.fault in _OF_PATHS))
+    # Of which nodes behind it the answers are missing is chance.
+    is_picked = fault in _SOME_PASS and verdict.fault is FaultCode.NODE_UNREACHABLE
+    return node in relays and (is_led_astray or is_picked or (fault in _OF_LAN and verdict.fault in _OF_PATHS))
 
 
 def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) -> bool:

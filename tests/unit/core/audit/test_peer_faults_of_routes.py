@@ -14,6 +14,13 @@ from tests.support import hellos
 from tests.support.bench import Bench, ready
 
 
+def _said(fault, blamed):
+    entry = CATALOGUE[fault]
+    return Verdict(
+        fault=fault, layer=entry.layer, severity=entry.severity, pair=0, culprit=NodeName(blamed), because=("silence",)
+    )
+
+
 @pytest.mark.parametrize(
     ("fault", "blamed", "relays", "is_explained"),
     [
@@ -25,16 +32,26 @@ from tests.support.bench import Bench, ready
 )
 def test_a_relay_that_leads_packets_to_a_node_astray_is_why_it_is_out_of_reach(fault, blamed, relays, is_explained):
     """The nodes behind it blame that node, and that node its own relay; of a path without that relay it is no word."""
-    entry = CATALOGUE[fault]
-    said = Verdict(
-        fault=fault, layer=entry.layer, severity=entry.severity, pair=0, culprit=NodeName(blamed), because=("silence",)
-    )
+    said = _said(fault, blamed)
     word = PeerFault(
         fault=FaultCode.POD_ROUTE_DIVERTED, culprit=NodeName("b1"), source=NodeName("b1"), is_own_leader=False
     )
     named = explain(said, [word], tuple(map(NodeName, relays)))
 
     assert ((FaultCode.POD_ROUTE_DIVERTED, "b1") if is_explained else (fault, blamed)) == (named.fault, named.culprit)
+
+
+@pytest.mark.parametrize("fault", [FaultCode.OVERLAY_NEW_FLOWS, FaultCode.CONNTRACK_FULL])
+def test_a_node_that_is_silent_behind_a_relay_that_passes_some_flows_is_not_to_blame(fault):
+    """The flows to another node there happened to be among those that pass, and a1 had called b3 unreachable."""
+    a1, a2, b1, b2 = map(NodeName, ("a1", "a2", "b1", "b2"))
+    word = [PeerFault(fault=fault, culprit=b1, source=a2, is_own_leader=False)]
+    silent = _said(FaultCode.NODE_UNREACHABLE, "b3")
+
+    explained = explain(silent, word, (b1, a1))
+    assert (fault, "b1") == (explained.fault, explained.culprit)
+    assert "the probes of this node alone say node-unreachable" in explained.because
+    assert silent is explain(silent, word, (b2, a1)), "a path that goes around it"
 
 
 def test_the_leader_at_the_other_end_passes_it_on():
