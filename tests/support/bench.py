@@ -21,12 +21,19 @@ from meshwatchd.model.service_check import NOT_SEEN, ServiceSeen
 from meshwatchd.model.settings import MS, SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.profiles import PROFILES
+from tests.sim.clones import made_once
 from tests.support.lab_mesh import settings_for, snapshot_of
 
 RTT_NS = 10 * MS
 
 Silent = Callable[[out.SessionPlan], bool]
 """Whether probes of a session go unanswered."""
+
+
+def nothing_is_silent(_plan: out.SessionPlan) -> bool:
+    """Every probe is answered."""
+    return False
+
 
 Wanted = TypeVar("Wanted")
 
@@ -52,7 +59,7 @@ class Bench:
         snapshot: Snapshot | None = None,
     ) -> None:
         self.now = 50 * SECOND
-        self.silent: Silent = lambda _plan: False
+        self.silent: Silent = nothing_is_silent
         self.kernel = ""
         self.unseen_ns: int | None = None
         self.find: Callable[[out.SessionPlan], ServiceSeen] | None = None
@@ -184,6 +191,11 @@ class Bench:
 
 def ready(name: str, *, settings: Settings | None = None, seed: int = 7, rules: Iterable[Rule] = ()) -> Bench:
     """An engine whose every session is up."""
+    return _ready(name, settings, seed, tuple(rules))
+
+
+@made_once
+def _ready(name: str, settings: Settings | None, seed: int, rules: tuple[Rule, ...]) -> Bench:
     bench = Bench(name, settings=settings, seed=seed, rules=rules)
     bench.run(2 * SECOND)
     assert bench.controller.is_ready
