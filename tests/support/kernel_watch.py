@@ -5,11 +5,13 @@
     assert watch.longest_absence_s(before) < 1
 
 A machine looks at itself, some ten times a second: the kernel drops routes of a device that goes down without a
-word, so that listening to it is not enough.
+word, so that listening to it is not enough. While the kernel removes a device it lets nobody look, for a second on a
+busy machine; that is nobody's absence, so what is missing counts from the end of the first look that misses it.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +44,8 @@ while test -e $1; do
     read -r now rest </proc/uptime
     echo "@ $now"
     sh -c "$2"
-    echo .
+    read -r now rest </proc/uptime
+    echo ". $now"
     sleep 0.02
 done
 """
@@ -53,10 +56,12 @@ class Sample(NamedTuple):
 
     Attributes:
         at_s: when the look began, in seconds since the kernel started.
+        until_s: when it ended.
         held: the lines that were printed.
     """
 
     at_s: float
+    until_s: float
     held: frozenset[str]
 
 
@@ -76,30 +81,30 @@ class Watch:
         for line in self._path.read_text(encoding="utf-8").splitlines():
             if line.startswith("@ "):
                 block = [line[2:]]
-            elif line == "." and block:
-                found.append(Sample(float(block[0]), frozenset(block[1:])))
+            elif line.startswith(". ") and block:
+                found.append(Sample(float(block[0]), float(line[2:]), frozenset(block[1:])))
             else:
                 block.append(line.strip())
         return found
 
     def longest_absence_s(self, wanted: Iterable[str]) -> float:
-        """From the last sample that has all of `wanted` to the next one that has, the longest such time."""
+        """From the first sample that lacks some of `wanted` to the next one that has all, the longest such time."""
         return longest_absence_s(self.samples(), frozenset(wanted))
+
+    def never_lacks(self, wanted: Iterable[str]) -> bool:
+        """Whether all samples have all of `wanted`."""
+        return all(frozenset(wanted) <= each.held for each in self.samples())
 
 
 def longest_absence_s(samples: Sequence[Sample], wanted: frozenset[str]) -> float:
-    """The longest time between a sample that has all of `wanted` and the next one that has; 0 where none lacks any.
+    """The longest time that something was missing for certain; 0 where no sample lacks any.
 
     A time that has not ended counts up to the last sample.
     """
-    longest, whole_s, was_whole = 0.0, samples[0].at_s, True
+    longest, since_s = 0.0, math.inf
     for each in samples:
-        is_whole = wanted <= each.held
-        if not (is_whole and was_whole):
-            longest = max(longest, each.at_s - whole_s)
-        if is_whole:
-            whole_s = each.at_s
-        was_whole = is_whole
+        longest = max(longest, each.at_s - since_s)
+        since_s = math.inf if wanted <= each.held else min(since_s, each.until_s)
     return longest
 
 
