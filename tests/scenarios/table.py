@@ -248,7 +248,7 @@ SCENARIOS = (
         38,
         "interface renamed or its address changed",
         (
-            "unit/adapters/netlink/test_mirror.py::test_a_renamed_device_of_ours_is_lost_under_its_old_name",
+            "unit/adapters/netlink/test_intake.py::test_a_renamed_device_of_ours_is_lost_under_its_old_name",
             "unit/adapters/netlink/test_mirror.py::test_after_a_removed_address_routes_are_read_again_once",
         ),
     ),

@@ -17,32 +17,25 @@ once in AUDIT_NS in any case.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
-import re
-import socket
 import time
 from collections.abc import Awaitable, Callable
 
-from meshwatchd.adapters.netlink import compact, message, objects, tables
-from meshwatchd.adapters.netlink.choice import is_kilos
+from meshwatchd.adapters.netlink import tables
 from meshwatchd.adapters.netlink.decode import RuleRecord
+from meshwatchd.adapters.netlink.intake import Intake
 from meshwatchd.adapters.netlink.kinds import Kind, describe_kinds
 from meshwatchd.adapters.netlink.message import Message
 from meshwatchd.adapters.netlink.monitor import Monitor, Overrun
-from meshwatchd.adapters.netlink.news import Lost, stirred
 from meshwatchd.adapters.netlink.ports import DumpSource, NotificationSource
 from meshwatchd.adapters.netlink.rule_table import RuleTable
-from meshwatchd.adapters.netlink.rules import describe_rule
 from meshwatchd.adapters.netlink.tables import Table
 from meshwatchd.adapters.netlink.view import View
 from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.errors import KernelError, MeshwatchError
-from meshwatchd.model.events import MeshStirred
 from meshwatchd.model.settings import MINUTE, SECOND, KernelSettings, MeshSettings
 from meshwatchd.model.snapshot import Link, Neighbour, Snapshot
 
-MAX_PENDING_LOSSES = 1000
 MAX_BACKLOG = 400
 """Turns of the monitor in a row, some hundred thousand notifications; more is a storm, to be looked at later."""
 
@@ -79,18 +72,18 @@ class Mirror:
         overrun: Callable[[str], object] = lambda _reason: None,
     ) -> None:
         self._source, self._overrun = source, overrun
-        self._settings = settings
         self._clock = clock
-        self._our_device = re.compile(rf"{re.escape(settings.device_prefix)}\d+")
         self._monitor: NotificationSource | None = None
         self.links = Table(tables.apply_to_devices)
         self.addresses = Table(tables.apply_to_devices)
         self.routes = Table(tables.apply_to_routes, join=tables.join_routes)
         self.neighbours = Table(tables.apply_to_neighbours, is_counted=True)
         self.fdb = Table(tables.apply_to_fdb, is_counted=True)
-        self._names: dict[int, str] = {}
         self._view = View(self, settings, mesh, is_ours)
         self._rules = RuleTable(source, self._view.describe_rule)
+        device, prefix = mesh.wireguard_device, settings.device_prefix
+        self._intake = Intake(self, self._view, self._rules, mesh_device=device, device_prefix=prefix)
+        self.is_dirty, self.stirs, self.losses = self._intake.is_dirty, self._intake.stirs, self._intake.losses
         self._is_unsure = False
         self._reread_at = 0
         self._audit_at = 0
@@ -98,11 +91,7 @@ class Mirror:
             links=self.links, addresses=self.addresses, routes=self.routes, neighbours=self.neighbours, fdb=self.fdb
         )
         self.is_in_sync = False
-        self.is_dirty = asyncio.Event()
         self._is_reading = asyncio.Lock()
-        self.stirs: asyncio.Queue[MeshStirred] = asyncio.Queue(MAX_PENDING_LOSSES)
-        self._mesh_device = mesh.wireguard_device
-        self.losses: asyncio.Queue[Lost] = asyncio.Queue(MAX_PENDING_LOSSES)
 
     def open(self, monitor: NotificationSource | None = None) -> None:
         """Subscribe to changes; they are taken in by the running event loop from here on."""
@@ -165,7 +154,7 @@ class Mirror:
 
     def devices(self) -> dict[int, str]:
         """Device names by interface index, as far as known."""
-        return self._names
+        return self._intake.names
 
     def rule_records(self) -> list[RuleRecord]:
         """The IPv4 rules at our priorities, and those with our protocol."""
@@ -182,7 +171,7 @@ class Mirror:
 
     async def _synchronise(self) -> None:
         """Read everything; what the dumps do not show of our own any more is lost."""
-        before = self._marked()
+        before = self._intake.marked()
         for _ in range(MAX_ROUNDS):
             self.is_in_sync = True
             try:
@@ -199,9 +188,7 @@ class Mirror:
                 "read the kernel's state", errno.ENOBUFS, f"notifications were lost {MAX_ROUNDS} times in a row"
             )
         self._audit_at = self._clock() + AUDIT_NS
-        after = self._marked()
-        for text in before.keys() - after.keys():
-            self._lose(before[text])
+        self._intake.compare(before)
 
     async def _read(self, kind: Kind) -> None:
         kind.table.begin()
@@ -221,9 +208,7 @@ class Mirror:
         kind.table.finish()
         self._is_unsure |= kind.table.is_doubtful
         if kind.table is self.links:
-            links = self._view.links()
-            self._names = {link.index: link.name for link in links}
-            self._view.know_devices(links)
+            self._intake.name_devices()
 
     async def _read_doubtful(self) -> None:
         """Read what may be wrong again, and everything when that is due."""
@@ -243,19 +228,6 @@ class Mirror:
     def _is_reading_due(self) -> bool:
         return self.next_reading_in_ns() == 0
 
-    def _marked(self) -> dict[str, Lost]:
-        """Everything of ours as it would be told if it were lost, by its text."""
-        found = [Lost(text=each.text, rule=each.rule) for each in self.rule_records() if self._view.is_marked(each)]
-        found += [Lost(text=each.text, route=each.route) for each in self._view.marked_routes()]
-        found += [
-            Lost(text=f"device {name}", device=name)
-            for name in self._names.values()
-            if self._our_device.fullmatch(name)
-        ]
-        return {each.text: each for each in found}
-
-    # --- notifications ---
-
     def _read_monitor(self) -> None:
         assert self._monitor is not None, "the reader is removed before the monitor is closed"
         self._monitor.read(self.take)
@@ -271,129 +243,5 @@ class Mirror:
                 self._overrun(notification.reason)
             self.is_in_sync = False
             self.is_dirty.set()
-            return
-        kind, flags, _, body = notification
-        is_gone = kind in message.DELETIONS
-        if kind in {message.RTM_NEWROUTE, message.RTM_DELROUTE}:
-            self._take_route(body, flags, is_gone=is_gone)
-        elif kind in {message.RTM_NEWNEIGH, message.RTM_DELNEIGH}:
-            self._take_neighbour(body, is_gone=is_gone)
-        elif kind in {message.RTM_NEWLINK, message.RTM_DELLINK}:
-            self._take_link(body, is_gone=is_gone)
-        elif kind in {message.RTM_NEWADDR, message.RTM_DELADDR}:
-            self._take_address(body, is_gone=is_gone)
-        elif kind in {message.RTM_NEWRULE, message.RTM_DELRULE}:
-            self._rules.is_stale = True
-            self.is_dirty.set()
-            if is_gone:
-                self._take_lost_rule(body)
-
-    def _take_route(self, body: bytes, flags: int, *, is_gone: bool) -> None:
-        packed = compact.pack_route(body)
-        if packed is None:
-            return
-        key, values = packed
-        before = self.routes.entries.get(key, ())
-        self.routes.change(tables.Gone(key, values) if is_gone else tables.Put(key, values, flags))
-        # Of a route that another one replaces the kernel says nothing.
-        replaced = () if is_gone else tuple(set(before) - set(self.routes.entries.get(key, ())))
-        if is_gone and self.is_in_sync and self.stirs.empty() and any(is_kilos(key, value) for value in values):
-            # An agent that ends takes all of them, one that follows another leader each before it sets it anew: one
-            # word serves for all that are heard of together.
-            what = "routes of the mesh's own agent were removed"
-            self._tell(MeshStirred(what=what, is_rebuilding=False, is_seen_everywhere=True))
-        if self._view.concerns_route(key, (*values, *replaced)):
-            self.is_dirty.set()
-            if is_gone:
-                self._lose_routes(key, values)
-
-    def _take_neighbour(self, body: bytes, *, is_gone: bool) -> None:
-        is_fdb = body[:1] == bytes((compact.AF_BRIDGE,))
-        table = self.fdb if is_fdb else self.neighbours
-        packed = compact.pack_fdb(body) if is_fdb else compact.pack_neighbour(body)
-        if packed is None:
-            return
-        key, values = packed
-        table.change(tables.Gone(key, values) if is_gone else tables.Put(key, values, 0))
-        if self._view.concerns_device(compact.index_of_fdb(key) if is_fdb else compact.index_of_neighbour(key)):
-            self.is_dirty.set()
-
-    def _take_link(self, body: bytes, *, is_gone: bool) -> None:
-        packed = objects.pack_link(body)
-        if packed is None:
-            return
-        key, values = packed
-        old, new = self.links.entries.get(key), None if is_gone else values
-        self.links.change(tables.Gone(key, values) if is_gone else tables.Put(key, values, 0))
-        if old == new:
-            return  # statistics, carrier and the like: nothing we show
-        before = objects.unpack_link(key, old[0]) if old else None
-        after = None if is_gone else objects.unpack_link(key, values[0])
-        was_shown = before is not None and self._view.shows(before)
-        if before is not None:
-            self._leave(before, after)
-        if self.is_in_sync and (news := stirred(self._mesh_device, before, after)) is not None:
-            self._tell(news)
-        self._name_device(objects.index_of(key), after)
-        if was_shown or (after is not None and self._view.shows(after)):
-            self.is_dirty.set()
-
-    def _tell(self, news: MeshStirred) -> None:
-        with contextlib.suppress(asyncio.QueueFull):
-            self.stirs.put_nowait(news)
-
-    def _leave(self, before: Link, after: Link | None) -> None:
-        """What goes along with a device that is deleted, goes down or changes its name."""
-        index = before.index
-        if after is None or (before.is_up and not after.is_up):
-            has_gone = after is None
-            lost = list(tables.silently_lost(self.routes.entries, index, has_gone=has_gone))
-            change = tables.DeviceGone(index) if after is None else tables.DeviceDown(index)
-            for table in (self.addresses, self.routes, self.neighbours, self.fdb):
-                table.change(change)
-            for key, value in lost:
-                if self._view.concerns_route(key, (value,)):
-                    self.is_dirty.set()
-                    self._lose_routes(key, (value,))
-            self._is_unsure |= any(
-                compact.leads_into(value, frozenset({index}))
-                for values in self.routes.entries.values()
-                for value in values
-                if compact.is_multipath(value)
-            )
-        if self._our_device.fullmatch(before.name) and (after is None or after.name != before.name):
-            self._lose(Lost(text=f"device {before.name}", device=before.name))
-
-    def _take_address(self, body: bytes, *, is_gone: bool) -> None:
-        packed = objects.pack_address(body)
-        if packed is None:
-            return
-        key, values = packed
-        address = objects.unpack_address(key, values[0])
-        if (key in self.addresses.entries) == is_gone and self._view.shows_address(address):
-            self.is_dirty.set()
-        self.addresses.change(tables.Gone(key, values) if is_gone else tables.Put(key, values, 0))
-        # Routes with this source go with it, and with the last address all of the device's.
-        self._is_unsure |= is_gone and address.family == socket.AF_INET
-
-    def _take_lost_rule(self, body: bytes) -> None:
-        record = describe_rule(body) if body[:1] == bytes((socket.AF_INET,)) else None
-        if record is not None and record.rule is not None and self._view.is_marked(record):
-            self._lose(Lost(text=record.text, rule=record.rule))
-
-    def _lose_routes(self, key: bytes, values: tuple[bytes, ...]) -> None:
-        for record in self._view.describe_marked(key, values):
-            if record.route is not None:
-                self._lose(Lost(text=record.text, route=record.route))
-
-    def _name_device(self, index: int, link: Link | None) -> None:
-        self._names.pop(index, None)
-        if link is not None:
-            self._names[index] = link.name
-        self._view.know_device(index, link)
-
-    def _lose(self, lost: Lost) -> None:
-        try:
-            self.losses.put_nowait(lost)
-        except asyncio.QueueFull:
-            self.is_dirty.set()  # the next snapshot tells what is missing all the same
+        elif self._intake.take(notification):
+            self._is_unsure = True

@@ -3,15 +3,13 @@ import asyncio
 import pytest
 
 from meshwatchd.adapters.netlink import message
-from meshwatchd.adapters.netlink.mirror import AUDIT_NS, MAX_PENDING_LOSSES, Mirror
+from meshwatchd.adapters.netlink.mirror import AUDIT_NS, Mirror
 from meshwatchd.adapters.netlink.monitor import OVERRUN, hand_over
 from meshwatchd.adapters.netlink.news import Lost
 from meshwatchd.model.errors import DecodeError, KernelError
-from meshwatchd.model.events import MeshStirred
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.settings import KernelSettings, MeshSettings
 from tests.support.fake_rtnl import (
-    STATIC,
     FakeRoute,
     FakeRtnl,
     address_body,
@@ -192,21 +190,6 @@ def test_an_index_that_is_used_again_brings_nothing_along():
     assert (("10.42.0.0",), ()) == (before.link("flannel.1").addresses, after.link("flannel.1").addresses)
 
 
-def test_a_renamed_device_of_ours_is_lost_under_its_old_name():
-    """Whoever renames it has taken it away."""
-    source = kernel("eth0", "mw0")
-
-    async def scenario(seen):
-        source.put_link(ETH0 + 1, "stolen")
-        seen.hear()
-        return seen.losses(), seen.mirror.devices()
-
-    lost, names = run(source, scenario)
-
-    assert [Lost(text="device mw0", device="mw0")] == lost
-    assert {ETH0: "eth0", ETH0 + 1: "stolen"} == names
-
-
 def test_an_overrun_keeps_what_is_ours_and_tells_what_is_gone():
     """What was missed is not known; the next snapshot is a complete one, and removals are found by comparison."""
     source = kernel("eth0", "eth1", "mw0")
@@ -272,83 +255,6 @@ def test_overruns_without_end_are_an_error():
     assert not run(kernel("eth0"), scenario)
 
 
-def test_removed_objects_of_ours_are_told_at_once():
-    """In the operator's words; what is not ours is nobody's business."""
-    source = kernel("eth0")
-
-    async def scenario(seen):
-        for rule, protocol in ((OVERRIDE, 117), (OVERRIDE, STATIC)):
-            source.put(message.RTM_NEWRULE, source.rules, rule_body(rule, protocol))
-            source.delete(message.RTM_DELRULE, source.rules, rule_body(rule, protocol))
-        for protocol in (117, STATIC):
-            source.put_route(route_of(OUT, ETH0, protocol))
-            source.delete_route(route_of(OUT, ETH0, protocol))
-        assert seen.hear()
-        return seen.losses()
-
-    assert [
-        Lost(text="rule pref 5460 from all lookup 7701", rule=OVERRIDE),
-        Lost(text="route 10.244.1.0/24 dev eth0 table 7701", route=OUT),
-    ] == run(source, scenario)
-
-
-def test_more_losses_than_fit_are_found_by_the_next_snapshot():
-    """The queue is bounded, and nobody waits for it."""
-    source = kernel("eth0")
-
-    async def scenario(seen):
-        for _ in range(MAX_PENDING_LOSSES + 1):
-            source.put_route(route_of(OUT, ETH0))
-            source.delete_route(route_of(OUT, ETH0))
-        assert seen.hear()
-        return len(seen.losses())
-
-    assert MAX_PENDING_LOSSES == run(source, scenario)
-
-
-def test_pods_and_their_routes_wake_nobody():
-    """Otherwise a busy node would tell of itself all the time."""
-    source = kernel("eth0")
-
-    async def scenario(seen):
-        source.put_link(77, "vethab12")
-        source.put(message.RTM_NEWADDR, source.addresses, address_body(77, "fe80::1", scope=253))
-        source.put_route(FakeRoute(dst="10.244.6.7/32", index=77))
-        source.put(message.RTM_NEWNEIGH, source.neighbours, neighbour_body(77, "10.244.6.7", MAC))
-        source.put(message.RTM_NEWNEIGH, source.fdb, fdb_body(77, MAC, None))
-        source.delete_route(FakeRoute(dst="10.244.6.7/32", index=77))
-        source.delete(message.RTM_DELADDR, source.addresses, address_body(77, "fe80::1", scope=253))
-        source.delete_link(77)
-        return seen.hear()
-
-    assert not run(source, scenario)
-
-
-def test_a_device_of_the_mesh_that_goes_is_a_change():
-    """With its addresses, or without any: one end of Cilium's pair has none of its own."""
-
-    async def scenario(seen):
-        source.delete_link(ETH0)
-        return seen.hear(), seen.mirror.devices()
-
-    source = kernel("cilium_net", "eth0")
-    assert (True, {ETH0 + 1: "eth0"}) == run(source, scenario)
-
-
-def test_a_route_of_the_mesh_that_is_replaced_is_gone():
-    """`ip route replace PODS dev eth0`: the kernel tells the new route alone, which is nobody's business."""
-    source = kernel("eth0", "flannel.1")
-    source.put_route(FakeRoute(dst="10.244.6.0/24", index=ETH0 + 1))
-
-    async def scenario(seen):
-        seen.hear()
-        source.put_route(FakeRoute(dst="10.244.6.0/24", index=ETH0), "replace")
-        is_new = seen.hear()
-        return is_new, (await seen.mirror.snapshot()).device_routes
-
-    assert (True, ()) == run(source, scenario)
-
-
 def test_after_a_removed_address_routes_are_read_again_once():
     """The kernel drops routes with that source without a word; to look a second time has to wait."""
     source = kernel("eth0")
@@ -404,28 +310,3 @@ def test_everything_is_read_again_now_and_then():
 
     assert before is None
     assert after is not None
-
-
-def test_routes_that_the_meshs_agent_removes_are_told_at_once_and_together():
-    """Kilo's agent ends on the leader: its node has no other sign of it, and would call its own path broken."""
-    source = kernel("eth0", "kilo0")
-    kilos = [FakeRoute(dst=f"10.244.{number}.0/24", index=ETH0 + 1, via="10.4.0.2") for number in range(1, 4)]
-    flannels = FakeRoute(dst="10.244.5.0/24", index=ETH0 + 1, via="10.244.5.0", protocol=3)
-    for route in (*kilos, flannels):
-        source.put_route(route)
-
-    async def scenario(seen):
-        seen.source.put_route(FakeRoute(dst="10.244.4.0/24", index=ETH0 + 1, via="10.4.0.2"))
-        seen.source.delete_route(flannels)
-        seen.hear()
-        others = seen.stirs()
-        for route in kilos:
-            seen.source.delete_route(route)
-        seen.hear()
-        return others, seen.stirs()
-
-    others, of_kilo = run(source, scenario)
-
-    assert [] == others
-    what = "routes of the mesh's own agent were removed"
-    assert [MeshStirred(what=what, is_rebuilding=False, is_seen_everywhere=True)] == of_kilo
