@@ -9,7 +9,7 @@ from typing import Protocol
 from meshwatchd.adapters.host.proc import read_host
 from meshwatchd.core.audit.host import HostAudit
 from meshwatchd.core.audit.host_mesh import audit_silence, counted
-from meshwatchd.core.audit.pod_routes import PodRouteAudit, pod_bridge
+from meshwatchd.core.audit.pod_routes import PodRouteAudit
 from meshwatchd.core.audit.view import View
 from meshwatchd.core.audit.wireguard import TunnelAudit
 from meshwatchd.core.audit.wireguard_losses import look_for_losses
@@ -69,8 +69,6 @@ class Lookout:
     def findings(self, view: View, now: int) -> Iterator[AuditFinding]:
         """What is wrong with any; a device that is down carries nothing and is not judged."""
         self._devices, self._counted = tuple(_devices(view, self._prefix)), counted(view)
-        bridge = pod_bridge(view)
-        self._forwarders = (bridge.name,) if bridge is not None else ()
         up = {link.name for link in view.snapshot.links if link.is_up}
         running = [state for state in self._states if state.device in up]
         self._tunnels.rest(state.device for state in self._states if state.device not in up)
@@ -94,6 +92,8 @@ class Lookout:
         is_forwarding = self._host.is_forwarding
         view = replace(view, silent=self._tunnels.silent(view.mesh.wireguard_device))
         yield from self._pod_routes.look(view, self._routing.version, now, is_forwarding=is_forwarding)
+        bridge = self._pod_routes.bridge
+        self._forwarders = (bridge.name,) if bridge is not None else ()
 
     def _look_below(self, view: View, running: Iterable[WireGuardState]) -> Iterator[AuditFinding]:
         """Whether a host mesh below delivers; of WireGuard over it the silence of its peers tells."""

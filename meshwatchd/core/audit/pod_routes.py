@@ -94,6 +94,9 @@ class PodRouteAudit:
     Args:
         standby_prefix: of the names of our own devices, which a failover leads into.
         ask: the kernel.
+
+    Attributes:
+        bridge: the device of this node's pods, if it is up.
     """
 
     def __init__(self, standby_prefix: str, ask: Callable[[RouteQuestion], RouteAnswer]) -> None:
@@ -101,8 +104,9 @@ class PodRouteAudit:
         self._questions: tuple[PodQuestion, ...] = ()
         self._wrong: dict[RouteQuestion, RouteAnswer] = {}
         self._seen: tuple[Snapshot, MeshSettings, GoodState | None, bool] | None = None
+        self.bridge: Link | None = None
         # A node without pods may have no bridge, and one that had a bridge misses it.
-        self._bridge: tuple[Link, str] | None = None
+        self._latest_bridge: tuple[Link, str] | None = None
         self._version: object = None
         self._next, self._left = 0, 0
         self._round_at, self._all_at = 0, 0
@@ -129,8 +133,8 @@ class PodRouteAudit:
         seen = view.snapshot, view.mesh, view.good, is_forwarding
         if self._seen is not None and all(one is other for one, other in zip(seen, self._seen, strict=True)):
             return False
-        self._seen = seen
-        found = (*questions(view, self._prefix, is_forwarding=is_forwarding), *self._to_own_pods(view))
+        self._seen, self.bridge = seen, pod_bridge(view)
+        found = (*questions(view, self._prefix, self.bridge, is_forwarding=is_forwarding), *self._to_own_pods(view))
         if found == self._questions:
             return False
         self._questions = found
@@ -143,11 +147,11 @@ class PodRouteAudit:
         holder = _holder(view, local)
         if local is None or holder is None:
             return
-        bridge, place = _bridge(view, local), f"{local.pod_cidr} beside {holder.name}"
-        if bridge is not None:
-            self._bridge = bridge, place
-        if self._bridge is not None and self._bridge[1] == place:
-            known = self._bridge[0]
+        place = f"{local.pod_cidr} beside {holder.name}"
+        if self.bridge is not None:
+            self._latest_bridge = self.bridge, place
+        if self._latest_bridge is not None and self._latest_bridge[1] == place:
+            known = self._latest_bridge[0]
             question = RouteQuestion(source=local.overlay_ip, destination=_pod_address(local, known))
             yield PodQuestion(peer=local, devices=frozenset((known.name,)), question=question)
 
@@ -197,8 +201,8 @@ def _goes_nowhere(question: RouteQuestion, answer: RouteAnswer) -> bool:
     return answer.errno in _NOWHERE and not (answer.errno == EINVAL and question.iif)
 
 
-def questions(view: View, standby_prefix: str, *, is_forwarding: bool) -> Iterator[PodQuestion]:
-    """What is to be asked on this node; nothing where it has no address among its pods."""
+def questions(view: View, standby_prefix: str, bridge: Link | None, *, is_forwarding: bool) -> Iterator[PodQuestion]:
+    """What is to be asked on this node, whose pods are behind a bridge; nothing without an address among its pods."""
     if is_gateway_mesh(view):
         for peer, question, device in gateway_questions(view, is_forwarding=is_forwarding):
             yield PodQuestion(peer=peer, devices=frozenset((device,)), question=question)
@@ -212,7 +216,6 @@ def questions(view: View, standby_prefix: str, *, is_forwarding: bool) -> Iterat
         return
     devices = _devices(view, holder, standby_prefix)
     peers = [each for each in _routed(view, devices) if each.name != view.node]
-    bridge = _bridge(view, local)
     for peer in _formerly_routed(view, peers):
         sent = RouteQuestion(source=local.overlay_ip, destination=_address(peer))
         yield PodQuestion(peer=peer, devices=devices, question=sent, is_former=True)
@@ -294,10 +297,8 @@ def _formerly_routed(view: View, routed: list[Node]) -> Iterator[Node]:
 def pod_bridge(view: View) -> Link | None:
     """The device of this node's pods, where they are on a network of its own (cni0)."""
     local = _local(view)
-    return None if local is None else _bridge(view, local)
-
-
-def _bridge(view: View, local: Node) -> Link | None:
+    if local is None:
+        return None
     for link in view.snapshot.links:
         for address, length in zip(link.addresses, link.prefix_lengths, strict=False):
             if link.is_up and str(IPv4Network(f"{address}/{length}", strict=False)) == local.pod_cidr:

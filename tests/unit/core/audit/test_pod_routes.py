@@ -9,7 +9,15 @@ import pytest
 
 from meshwatchd.core.audit.confirmation import without_consequences
 from meshwatchd.core.audit.expected_entries import GoodState
-from meshwatchd.core.audit.pod_routes import MAX_FOUND, PAUSE_NS, REST_NS, ROUND, PodRouteAudit, questions
+from meshwatchd.core.audit.pod_routes import (
+    MAX_FOUND,
+    PAUSE_NS,
+    REST_NS,
+    ROUND,
+    PodRouteAudit,
+    pod_bridge,
+    questions,
+)
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import AuditFinding, Entries
 from meshwatchd.model.faults import FaultCode
@@ -53,7 +61,7 @@ def _view(node="a1", *, mesh=MESH, bridge=True, without=(), **changes):
 
 
 def _asked(view, *, is_forwarding=True):
-    every = questions(view, "mw", is_forwarding=is_forwarding)
+    every = questions(view, "mw", pod_bridge(view), is_forwarding=is_forwarding)
     return [
         (each.question.source, each.question.destination, each.question.iif) for each in every if not each.is_of_node
     ]
