@@ -13,6 +13,7 @@ from enum import IntEnum
 import msgspec
 
 from meshwatchd.model.ids import LocationName, NodeName
+from meshwatchd.model.mesh_profile import Trait, traits_of
 
 
 class Basis(IntEnum):
@@ -122,6 +123,16 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
     def is_native(self) -> bool:
         """Whether pods are routed straight into the mesh's WireGuard device, as with flannel's wireguard backend."""
         return self.overlay_device == self.wireguard_device != ""
+
+    @property
+    def passes_leaders(self) -> bool:
+        """Whether packets to other locations pass leaders, or end there; else each node sends its own."""
+        return Trait.CLUSTERED not in traits_of(self.profiles, self.traits)
+
+    @property
+    def loses_tunnel_with_pods(self) -> bool:
+        """Whether what loses this node's pods loses all else of it: nothing is asked but by the way of its pods."""
+        return self.is_native or not self.passes_leaders
 
 
 class ToldFault(msgspec.Struct, frozen=True, array_like=True):

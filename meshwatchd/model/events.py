@@ -243,7 +243,7 @@ class PeerFault(msgspec.Struct, frozen=True, kw_only=True):
         source: the peer that says so.
         is_own_leader: the source leads this node's location.
         blamed: the one node that probes blame for it; empty where that is the culprit, or follows from the fault.
-        is_native: the culprit's pods are routed straight into its WireGuard, its own address among them.
+        loses_tunnel_with_pods: what loses the culprit's pods loses all else of it.
     """
 
     fault: FaultCode
@@ -251,7 +251,7 @@ class PeerFault(msgspec.Struct, frozen=True, kw_only=True):
     source: NodeName
     is_own_leader: bool = False
     blamed: NodeName = NodeName("")
-    is_native: bool = False
+    loses_tunnel_with_pods: bool = False
 
 
 class PeersTold(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):

@@ -25,7 +25,6 @@ from meshwatchd.model.discovery import Hello, ToldFault
 from meshwatchd.model.events import PeerFault
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
 from meshwatchd.model.ids import Layer, NodeName
-from meshwatchd.model.mesh_profile import Trait, traits_of
 from meshwatchd.model.status import Status
 from meshwatchd.model.underlay_faults import CARRIER_LOST
 
@@ -198,7 +197,7 @@ def _is_own_overlay(status: Status, culprit: str, hellos: Mapping[str, Hello]) -
     who leads others.
     """
     own = hellos.get(status.node)
-    leads = status.role == "leader" and not (own is not None and _is_clustered(own))
+    leads = status.role == "leader" and (own is None or own.view.passes_leaders)
     return culprit == status.node and not leads
 
 
@@ -244,7 +243,7 @@ def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
             is_own_leader=bool(home) and hello.home == home and hello.view.is_leader,
             # A leader does not reach a member: the member blames the leader, and the others the member.
             blamed=told.culprit if told.peer == node else told.peer,
-            is_native=_is_native(hellos.get(told.culprit)),
+            loses_tunnel_with_pods=told.culprit in hellos and hellos[told.culprit].view.loses_tunnel_with_pods,
         )
         for name, hello in sorted(hellos.items())
         if name != node
@@ -252,10 +251,6 @@ def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
         if told.fault in _IS_BELIEVED and _is_to_be_heard(told, node, is_neighbour=bool(home) and hello.home == home)
         if not told.peer or _may_clear(told, hello.home, hellos)
     )
-
-
-def _is_native(hello: Hello | None) -> bool:
-    return hello is not None and (hello.view.is_native or _is_clustered(hello))
 
 
 def _may_clear(told: ToldFault, home: str, hellos: Mapping[str, Hello]) -> bool:
@@ -360,8 +355,8 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
 
 
 def _explained_by(told: PeerFault) -> frozenset[FaultCode]:
-    is_whole = told.is_native and told.fault in _OF_PODS_AND_TUNNEL
-    has_no_peer = told.is_native and told.fault is FaultCode.WIREGUARD_PEER_MISSING
+    is_whole = told.loses_tunnel_with_pods and told.fault in _OF_PODS_AND_TUNNEL
+    has_no_peer = told.loses_tunnel_with_pods and told.fault is FaultCode.WIREGUARD_PEER_MISSING
     return _IS_BELIEVED[told.fault] | (_ALL_LOST if is_whole else _CUT_OFF if has_no_peer else frozenset())
 
 
@@ -381,7 +376,3 @@ def _is_to_be_heard(told: ToldFault, node: str, *, is_neighbour: bool) -> bool:
     if is_neighbour and told.fault in _OF_ONE_PEER and told.peer != node:
         return False
     return told.culprit != node or told.fault in _SEEN_BY_OTHERS
-
-
-def _is_clustered(hello: Hello) -> bool:
-    return Trait.CLUSTERED in traits_of(hello.view.profiles, hello.view.traits)

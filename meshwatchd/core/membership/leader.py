@@ -11,7 +11,8 @@ other, and where an agent has died the former leader goes on saying that it lead
 and nobody is deposed while no other one says that it leads. A node that boots may have no other device yet than a wg0
 of its administrators, by which it would lead itself.
 
-Where each node leads itself and a location has several, as with Cilium Cluster Mesh, the first by name stands for all.
+Where each node leads itself and a location has several, as with Cilium Cluster Mesh, the first by name stands for all,
+dead or alive.
 """
 
 from __future__ import annotations
@@ -19,9 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from meshwatchd.core.membership.location import FULL, Hellos, leader_of
-from meshwatchd.model.discovery import Hello
 from meshwatchd.model.ids import LocationName, NodeName
-from meshwatchd.model.mesh_profile import Trait, traits_of
 from meshwatchd.model.settings import MS
 
 SETTLE_NS = 300 * MS
@@ -40,8 +39,8 @@ def claimant(
         if chosen is not None and name in alive:
             votes[chosen] = votes.get(chosen, 0) + 1
     claimants = [name for name in present if hellos[name].view.is_leader]
-    if claimants and all(_is_clustered(hellos[name]) for name in claimants):
-        return claimants[0]
+    if claimants and not any(hellos[name].view.passes_leaders for name in claimants):
+        return claimants[0]  # nothing goes by way of it, and with another one all that is known would begin anew
     return min(
         claimants,
         key=lambda name: (
@@ -105,12 +104,3 @@ class LeaderKeeper:
             self._challengers[location] = (name, now)
             return False
         return now - challenger[1] >= SETTLE_NS
-
-
-def _is_clustered(hello: Hello) -> bool:
-    """Whether all nodes of a location lead themselves: the first by name stands for it, dead or alive.
-
-    Nothing goes by way of it, so that nothing is to be followed; and all that is known of the location begins anew
-    with another one.
-    """
-    return Trait.CLUSTERED in traits_of(hello.view.profiles, hello.view.traits)
