@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from meshwatchd.core.diagnosis.evidence import Evidence, Leg
 from meshwatchd.core.diagnosis.predicates import tunnel_carries
-from meshwatchd.core.diagnosis.rule import Rule
+from meshwatchd.core.diagnosis.rule import Rule, where
 from meshwatchd.model.faults import FaultCode
 
 
 def _is_missed(e: Evidence) -> bool:
     """No node of another cluster is reached in the overlay, and this node's overlay is not to blame."""
-    return e.is_clustered and e.path is Leg.DEAD and e.neighbours_overlay is Leg.ALIVE
+    return e.neighbours_overlay is Leg.ALIVE
 
 
 def _is_only_here(e: Evidence) -> bool:
@@ -77,13 +77,11 @@ def _listed(e: Evidence) -> str:
     return f"the agent still lists {e.control.nodes} nodes of {e.remote}: backends there are given new connections"
 
 
-UNREACHED_CLUSTER: tuple[Rule, ...] = (
+_OF_EACH: tuple[Rule, ...] = (
     Rule(
         fault=FaultCode.OVERLAY_BLACK_HOLE,
         matches=lambda e: (
-            e.is_clustered
-            and Leg.DEAD is e.path is e.neighbours_overlay is e.pinned
-            and Leg.ALIVE in (e.members_underlay, e.wireguard)
+            Leg.DEAD is e.neighbours_overlay is e.pinned and Leg.ALIVE in (e.members_underlay, e.wireguard)
         ),
         culprit=lambda e: e.self_name,
         because=lambda e: (
@@ -133,7 +131,7 @@ UNREACHED_CLUSTER: tuple[Rule, ...] = (
     ),
     Rule(
         fault=FaultCode.UNDETERMINED,
-        matches=lambda e: e.is_clustered and e.path is Leg.DEAD,
+        matches=lambda _: True,
         because=lambda e: (
             f"no node of {e.remote} answers in the overlay",
             f"hosts of {e.remote}: {e.wireguard}; overlay of this cluster: {e.neighbours_overlay}",
@@ -141,3 +139,5 @@ UNREACHED_CLUSTER: tuple[Rule, ...] = (
         ),
     ),
 )
+
+UNREACHED_CLUSTER = where(lambda e: e.path is Leg.DEAD and not e.remote_relay, _OF_EACH)

@@ -121,6 +121,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         is_leader: whether this node leads its location.
         own_leader, remote_leader: the relays of the primary path on the two sides.
+        remote_relay: the remote leader, if packets to its location pass it or end there, so that it may be what loses
+            them all; empty where each node there is sent its own.
         path: fresh flows over the primary path to the nodes beyond the remote relay.
         path_to_relay: fresh flows over the primary path to the remote leader itself.
         pinned: old flows over the primary path to nodes that fresh flows do not reach.
@@ -138,10 +140,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         remote_view_overlay: what the remote leader says of its overlay to its members.
         remote_view_leader: what the remote leader's neighbours say of its underlay; where it has none, whether other
             leaders say that their tunnels to it are alive.
-        is_overlay_direct: the path crosses the overlay, which stands on the tunnel; nobody relays.
-        is_clustered: the locations are clusters whose nodes each reach all others themselves; each leads itself.
+        is_node_to_node: one node at each end, and nobody relays: the path crosses the overlay, which stands on the
+            tunnel, and what is lost to all others at once is lost here.
         remote: the name of the other location.
-        neighbours_path: what the other nodes of this cluster say of the same path.
+        neighbours_path: what the other nodes of this location say of the same path.
         control: the control plane of the other cluster, as this node's agent sees it; None where it says nothing.
         remote_view_ipip: what they say of their IPIP leg to it.
         is_anything_alive: whether any session to anybody is up.
@@ -167,6 +169,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     self_name: str
     own_leader: str
     remote_leader: str
+    remote_relay: str
     path: Leg
     path_to_relay: Leg
     pinned: Leg
@@ -195,8 +198,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     mismatched_nodes: tuple[str, ...]
     inbound: Leg
     log_likelihood: float
-    is_overlay_direct: bool = False
-    is_clustered: bool = False
+    is_node_to_node: bool = False
     remote: str = ""
     neighbours_path: Leg = Leg.UNKNOWN
     control: ClusterControl | None = None

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import partial
 
 from meshwatchd.core.diagnosis.advisory_probes import SideIssues
 from meshwatchd.core.diagnosis.arrivals import INBOUND_NS, Arrivals
 from meshwatchd.core.diagnosis.classifier import Evidence, Leg
 from meshwatchd.core.diagnosis.full_mesh import Surroundings
-from meshwatchd.core.diagnosis.legs import any_leg, leg, members_leg, neighbours_asked, standing
+from meshwatchd.core.diagnosis.legs import any_leg, leg, members_leg, standing
 from meshwatchd.core.diagnosis.peer_views import PeerViews, View
 from meshwatchd.core.diagnosis.peer_words import PeerWords
 from meshwatchd.core.diagnosis.pod_network import PodNetworkWatch
 from meshwatchd.core.diagnosis.service_canaries import troubles
+from meshwatchd.core.diagnosis.transit import transit_of
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.core.session.cusum import MISS_NATS
 from meshwatchd.core.session.session import Session, SessionState
 from meshwatchd.core.session.shared_risk_group import Group
+from meshwatchd.model.cluster_mesh import ClusterControl
 from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.topology import Path, PathKey, Topology, relays_print
 
 RECENT_NS = 3_000_000_000
 """How far back outcomes count while a fault lasts: a fault that changes is named anew."""
-
-MOST_BESIDE = 2
-"""Neighbours that a member asks over its overlay to tell its own fault from its leader's."""
 
 
 class PairWatch:
@@ -48,15 +47,14 @@ class PairWatch:
         local = topology.local
         self.remote = self.primary.other_location(local.location)
         self.home = local.location
-        self._is_clustered = topology.is_clustered
-        self.own_leader = local.name if topology.is_clustered else self.primary.relay_in(local.location)
+        self._transit = transit_of(topology)
+        self.own_leader = self._transit.leaves_by(local, self.primary)
         self.remote_leader = self.primary.relay_in(self.remote)
         self.is_leader = self.own_leader == local.name
         self.is_decider = any(local.name in path.relays for path in self.paths)
         self._local = local
         self._members = tuple(node.name for node in topology.mesh.members(self.remote))
         self._words = PeerWords(topology, self.primary)
-        self._is_overlay_direct, self._is_overlay_star = topology.is_overlay_direct, topology.is_overlay_star
         self._surroundings = Surroundings(topology, schedule, self.primary, self.remote)
         self._select(schedule, {} if before is None else before.judged())
         known = {node.name for node in topology.mesh.nodes}
@@ -86,7 +84,7 @@ class PairWatch:
         self._others = tuple(s for s in schedule.sessions if s.plan.layer is not Layer.SELF and s.plan.canary is None)
         for path in self.paths:
             fresh = relay(path, FlowClass.FRESH)
-            beyond = tuple(s for s in fresh if self._is_clustered or s.plan.peer != path.relay_in(self.remote))
+            beyond = tuple(s for s in fresh if s.plan.peer != self._transit.enters_by(self.remote, path))
             self._to_relays[path.number] = tuple(s for s in fresh if s.plan.peer == path.relay_in(self.remote))
             judged = beyond or fresh
             peers = {session.plan.peer for session in judged}
@@ -114,12 +112,16 @@ class PairWatch:
         self.ipip = _pick(to_leader, Layer.IPIP, FlowClass.FRESH)
         self.overlay = _pick(to_leader, Layer.OVERLAY, FlowClass.FRESH)
         self.overlay_pinned = _pick(to_leader, Layer.OVERLAY, FlowClass.PINNED)
-        asked = neighbours_asked(segments, self._local.name) if self._is_clustered else segments
+        asked = self._transit.neighbours(segments, self._local.name)
         self.members_underlay = _pick(asked, Layer.UNDERLAY, FlowClass.FRESH)
         self.members_overlay = _pick(asked, Layer.OVERLAY, FlowClass.FRESH)
-        self.beside_leader = tuple(s for s in self.members_overlay if s.plan.peer != self.own_leader)[:MOST_BESIDE]
+        beside = tuple(s for s in self.members_overlay if s.plan.peer != self.own_leader)
+        self.beside_leader = beside[: self._transit.most_beside]
         self.members_pinned = _pick(asked, Layer.OVERLAY, FlowClass.PINNED)
-        self.to_deciders = (*self._own_relays(segments), *self._remote_relays())
+        relays = {path.relay_in(self.home) for path in self.paths}
+        own_relays = (s for s in _pick(segments, Layer.UNDERLAY, FlowClass.FRESH) if s.plan.peer in relays)
+        remote_relays = (s for path in self.paths if not path.is_spare for s in self._to_relays[path.number])
+        self.to_deciders = (*own_relays, *remote_relays)
 
     def _compare(self) -> None:
         """Lets the mesh's own path be seen to be missing by what answers over the standbys."""
@@ -127,15 +129,6 @@ class PairWatch:
         peers = {session.plan.peer for session in own.sessions}
         standbys = (session for path in self.paths[1:] for session in self.group(path).sessions)
         own.elsewhere = tuple(session for session in standbys if session.plan.peer in peers)
-
-    def _own_relays(self, segments: tuple[Session, ...]) -> tuple[Session, ...]:
-        relays = {path.relay_in(self._local.location) for path in self.paths}
-        return tuple(s for s in _pick(segments, Layer.UNDERLAY, FlowClass.FRESH) if s.plan.peer in relays)
-
-    def _remote_relays(self) -> Iterator[Session]:
-        for path in self.paths:
-            if not path.is_spare:
-                yield from self._to_relays[path.number]
 
     def _concerns(self, plan: SessionPlan) -> bool:
         """Whether an advisory session says something of this pair; a member speaks of its leader, not of others."""
@@ -202,16 +195,19 @@ class PairWatch:
         missing_standbys: tuple[tuple[NodeName, ...], ...],
         has_good_standby: bool,
         sizes: SizeFinding | None = None,
+        control: ClusterControl | None = None,
     ) -> Evidence:
         """Everything the classifier asks for, as of now."""
         primary, silent = self.group(self.primary), self._silent_nodes(views, now)
-        since, said = self._doubted(views, now)
+        since = self._counted_since(now)
         return Evidence(
             pair=self.index,
             is_leader=self.is_leader,
             self_name=self._local.name,
             own_leader=self.own_leader,
             remote_leader=self.remote_leader,
+            remote_relay=self._transit.enters_by(self.remote, self.primary),
+            remote=self.remote,
             path=Leg.DEAD if primary.is_down else Leg.ALIVE if primary.is_proven else Leg.UNKNOWN,
             path_to_relay=leg(self.to_relay, since),
             pinned=any_leg(primary.controls, since),
@@ -225,12 +221,8 @@ class PairWatch:
             members_overlay=self._members_leg(since, has_moved=active != self.primary),
             members_pinned=leg(self.members_pinned, since) if self.is_leader else Leg.UNKNOWN,
             neighbours_overlay=self._neighbours_leg(since),
-            own_view_overlay=said((self.own_leader,), View.MEMBERS_OVERLAY),
-            wireguard=any_leg(self.wireguard, since) if self._is_clustered else leg(self.wireguard, since),
-            own_view_wireguard=said((self.own_leader,), View.WIREGUARD),
-            remote_view_overlay=said((self.remote_leader,), View.MEMBERS_OVERLAY),
-            remote_view_leader=self._words.remote_lives(views, suspected=self._suspected(), now=now),
-            remote_view_ipip=said(self._words.witnesses, View.LEADER_IPIP),
+            wireguard=self._transit.weigh(self.wireguard, since),
+            control=control,
             is_anything_alive=not since or any(s.last_heard >= since and s.since(since)[0] > 0 for s in self._others),
             is_active_down=self._carries(active).is_down,
             is_unproven=is_settled and not primary.is_proven,
@@ -248,32 +240,16 @@ class PairWatch:
             mismatched_nodes=self._mismatched(views, now),
             inbound=self._inbound(since, now),
             log_likelihood=primary.nats,
-            is_overlay_direct=self._is_overlay_direct,
+            is_node_to_node=self._transit.is_node_to_node,
             beside=self._surroundings.look(since, leg, bulk_lost_since=self.side.bulk_lost_since()),
             sizes=sizes,
+            **self._words.views_of(self.own_leader, views, suspected=self._suspected(), now=now),
         )
 
-    def neighbours_path(self, views: PeerViews, now: int) -> Leg:
-        """What other nodes of this cluster say of the primary path."""
-        return self._words.neighbours_path(views, suspected=self._suspected(), now=now)
-
     def _neighbours_leg(self, since: int) -> Leg:
-        """A member's overlay to neighbours beside its leader; alive where there is nobody to ask.
-
-        Where the overlay joins members with their leader alone, what the leader reaches by it decides whose fault
-        it is.
-        """
-        if self._is_clustered:
-            return any_leg(self.members_overlay, since) if any(s.is_proven for s in self.members_overlay) else Leg.ALIVE
-        if self._is_overlay_star:
-            return Leg.DEAD
-        is_asked = not self.is_leader and any(session.is_proven for session in self.beside_leader)
-        return leg(self.beside_leader, since) if is_asked else Leg.ALIVE
-
-    def _doubted(self, views: PeerViews, now: int) -> tuple[int, Callable[[Iterable[str], View], Leg]]:
-        """Since when outcomes count, 0 with no suspicion, and what peers say since it began."""
-        suspected = self._suspected()
-        return self._counted_since(now), partial(self._words.said, views, suspected=suspected, now=now)
+        """This node's overlay to neighbours beside its leader."""
+        is_answered = any(session.is_proven for session in self.beside_leader)
+        return self._transit.weigh(self.beside_leader, since) if is_answered else self._transit.overlay_unasked
 
     def _suspected(self) -> int:
         """Since when something speaks against the primary path; 0 where nothing does."""
@@ -299,10 +275,8 @@ class PairWatch:
         """
         if not self.side.canaries:
             return ()
-        if not since:
-            behind = frozenset(self._words.witnesses or self._members)
-            return self.side.answering_canaries(0, partial(self._refutes, behind))
-        return self.side.answering_canaries(since, partial(self._refutes, self._behind(active)))
+        behind = self._behind(active) if since else frozenset(self._words.witnesses or self._members)
+        return self.side.answering_canaries(since, partial(self._refutes, behind))
 
     def _mismatched(self, views: PeerViews, now: int) -> tuple[str, ...]:
         """Peers that answer nothing and in whose name packets arrive that are signed with another key than ours."""
@@ -372,9 +346,8 @@ class PairWatch:
         """This leader's overlay to its members, of which it is the first to speak.
 
         While members say that their IPIP leg is dead, the overlay below is alive only by answers to later probes.
-        Of a cluster, a node whose overlay reaches another cluster's nodes has none that is dead.
         """
-        if not self.is_leader or (self._is_clustered and not self.group(self.primary).is_down):
+        if not self.is_leader or (self._transit.proves_own_overlay and not self.group(self.primary).is_down):
             return Leg.UNKNOWN
         return members_leg(self.members_overlay, self.accused_since or since, has_moved=has_moved)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from meshwatchd.core.diagnosis.evidence import Leg
 from meshwatchd.core.diagnosis.peer_views import PeerViews, View
@@ -31,7 +32,7 @@ class PeerWords:
         local = topology.local
         remote = primary.other_location(local.location)
         leaders = (primary.relay_in(local.location), primary.relay_in(remote))
-        self._pair = primary.pair
+        self._pair, self._remote_leader = primary.pair, leaders[1]
         self._neighbours = tuple(n.name for n in topology.mesh.members(local.location) if n.name != local.name)
         self._here = tuple(name for name in self._neighbours if name not in leaders)
         self.witnesses = tuple(node.name for node in topology.mesh.members(remote) if node.name not in leaders)
@@ -41,27 +42,39 @@ class PeerWords:
             if path.is_primary and local.location not in path.locations
         )
 
-    def said(self, views: PeerViews, peers: Iterable[str], view: View, *, suspected: int, now: int) -> Leg:
+    def views_of(self, own_leader: NodeName, views: PeerViews, *, suspected: int, now: int) -> dict[str, Leg]:
+        """What peers say of their own legs since the suspicion, by the names that `Evidence` has for it."""
+        said = partial(self._said, views, suspected=suspected, now=now)
+        return {
+            "own_view_overlay": said((own_leader,), View.MEMBERS_OVERLAY),
+            "own_view_wireguard": said((own_leader,), View.WIREGUARD),
+            "remote_view_overlay": said((self._remote_leader,), View.MEMBERS_OVERLAY),
+            "remote_view_leader": self._remote_lives(views, suspected=suspected, now=now),
+            "remote_view_ipip": said(self.witnesses, View.LEADER_IPIP),
+            "neighbours_path": self._neighbours_path(views, suspected=suspected, now=now),
+        }
+
+    def _said(self, views: PeerViews, peers: Iterable[str], view: View, *, suspected: int, now: int) -> Leg:
         """What peers heard since the suspicion say, but for good news from before they can have noticed the fault."""
         said = {views.read(peer, self._pair, view, since=suspected) for peer in peers}
         if Leg.DEAD in said:
             return Leg.DEAD
         return Leg.UNKNOWN if Leg.ALIVE not in said or _is_old_news(suspected, now) else Leg.ALIVE
 
-    def remote_lives(self, views: PeerViews, *, suspected: int, now: int) -> Leg:
+    def _remote_lives(self, views: PeerViews, *, suspected: int, now: int) -> Leg:
         """Whether the remote leader is alive, by its neighbours' word.
 
         One without neighbours lives by the word of other leaders: one tunnel to it that is alive proves it, all dead
         condemn it.
         """
         if self.witnesses:
-            return self.said(views, self.witnesses, View.LEADER_UNDERLAY, suspected=suspected, now=now)
+            return self._said(views, self.witnesses, View.LEADER_UNDERLAY, suspected=suspected, now=now)
         words = {views.read(peer, pair, View.WIREGUARD, since=suspected) for peer, pair in self._elsewhere}
         if Leg.ALIVE in words:
             return Leg.UNKNOWN if _is_old_news(suspected, now) else Leg.ALIVE
         return Leg.DEAD if words == {Leg.DEAD} else Leg.UNKNOWN
 
-    def neighbours_path(self, views: PeerViews, *, suspected: int, now: int) -> Leg:
+    def _neighbours_path(self, views: PeerViews, *, suspected: int, now: int) -> Leg:
         """What the other nodes of this location say of the path, where each of them reaches the other one by itself.
 
         That one does not is known at once. That nobody else misses it takes until all have looked.

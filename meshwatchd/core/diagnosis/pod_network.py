@@ -173,7 +173,7 @@ def culprit(e: Evidence) -> str:
         return e.self_name if len(found.silent) + len(found.silent_elsewhere) > 1 else ""
     if len(found.silent) == 1:
         return found.silent[0]
-    return e.remote_leader if e.remote_leader in found.answering and not e.is_clustered else ""
+    return e.remote_relay if e.remote_relay in found.answering else ""
 
 
 def because(e: Evidence) -> tuple[str, ...]:

@@ -10,8 +10,7 @@ from meshwatchd.model.ids import Layer
 
 def overlay_alone(e: Evidence) -> bool:
     """The overlay stands on the tunnel, which answers: what is lost is lost between the two."""
-    is_direct = e.is_overlay_direct and not e.is_clustered
-    return is_direct and e.path is Leg.DEAD and (e.wireguard is Leg.ALIVE or tunnel_carries(e))
+    return e.is_node_to_node and e.path is Leg.DEAD and (e.wireguard is Leg.ALIVE or tunnel_carries(e))
 
 
 def hears_others(e: Evidence) -> bool:
@@ -36,6 +35,11 @@ def is_known_to_leader(e: Evidence) -> bool:
     return Leg.ALIVE in (e.overlay_pinned, e.pinned)
 
 
+def has_member_lost_leader(e: Evidence) -> bool:
+    """The path is broken, and this node's own leader is on it."""
+    return not e.is_leader and e.path is Leg.DEAD
+
+
 def own_overlay_lost(e: Evidence) -> bool:
     """A member's overlay is dead to all neighbours, and its leader reaches others over its own: the fault is here."""
     is_cut_off = not e.is_leader and Leg.DEAD is e.path is e.overlay is e.neighbours_overlay
@@ -57,7 +61,7 @@ def deaf_end(e: Evidence) -> str:
 
     Where others relay, the way of a probe has four ends, and whoever does not hear itself tells.
     """
-    return e.remote_leader if e.is_overlay_direct and not e.is_clustered and e.beside.tunnels is Leg.ALIVE else ""
+    return e.remote_leader if e.is_node_to_node and e.beside.tunnels is Leg.ALIVE else ""
 
 
 def overlay_extent(e: Evidence) -> str:
@@ -77,8 +81,7 @@ def tunnel_is_silent(e: Evidence) -> bool:
 
 def carrier_is_silent(e: Evidence) -> bool:
     """Nothing comes through a leader's own tunnel, or from the other host where there is none, in whatever flow."""
-    is_asked = e.is_leader and not e.is_clustered
-    return is_asked and e.path is Leg.DEAD and e.wireguard is Leg.DEAD and not tunnel_carries(e)
+    return e.is_leader and e.path is Leg.DEAD and e.wireguard is Leg.DEAD and not tunnel_carries(e)
 
 
 def own_tunnels_blocked(e: Evidence) -> bool:
@@ -96,13 +99,12 @@ def remote_tunnel_blocked(e: Evidence) -> bool:
 def remote_lost(e: Evidence) -> bool:
     """All who speak of the remote leader miss it, and so does who asks outside of the tunnel, where anybody does."""
     is_missed = e.path is Leg.DEAD and e.path_to_relay is not Leg.ALIVE and e.remote_view_leader is Leg.DEAD
-    is_missed = is_missed and not e.is_clustered
     return is_missed and not tunnel_carries(e) and (e.beside.outside is Leg.DEAD or not e.beside.has_outside)
 
 
 def outside_because(e: Evidence) -> str:
     """How sure it is that a silent node is dead; where nobody asks it outside of the tunnel, what else it may be."""
-    if not e.is_overlay_direct or not e.beside.has_tunnel:
+    if not e.is_node_to_node or not e.beside.has_tunnel:
         return ""
     if e.beside.outside is Leg.DEAD:
         return "its address outside of the mesh, where it used to answer, is silent as well"
@@ -137,13 +139,11 @@ def probes_only_culprit(e: Evidence) -> str:
 
     Else the remote leader, if its own pod answers and those behind it do not. Where not even that one does, it may be
     the own leader as well: whoever is better placed tells (`core.audit.peer_faults`).
-    Nobody stands between clusters, and each node of either may be what lets probes pass alone.
+    Where nobody stands between, each node on either side may be what lets probes pass alone.
     """
-    if e.is_clustered:
-        return ""
-    if e.is_overlay_direct:
+    if e.is_node_to_node:
         return e.self_name
-    return e.remote_leader if e.remote_leader in e.answering_nodes else ""
+    return e.remote_relay if e.remote_relay in e.answering_nodes else ""
 
 
 def has_bulk_come_round(e: Evidence) -> bool:
@@ -162,11 +162,12 @@ def offload_culprit(e: Evidence) -> str:
     """
     lost = list(dict.fromkeys(node for _, node in e.bulk.lost))
     carried = {node for _, node in e.bulk.carried}
-    if e.is_overlay_direct and e.beside.bulk.lost and not e.beside.bulk.carried:
+    if e.beside.bulk.lost and not e.beside.bulk.carried:
         return e.self_name
-    if len(lost) == 1 and (e.is_overlay_direct or carried - {e.remote_leader}):
+    is_behind_nobody = e.is_node_to_node or not e.remote_relay
+    if len(lost) == 1 and (is_behind_nobody or carried - {e.remote_relay}):
         return lost[0]
-    return e.remote_leader if e.remote_leader in carried and not e.is_clustered else ""
+    return e.remote_relay if e.remote_relay in carried else ""
 
 
 def ip6_because(evidence: Evidence) -> tuple[str, ...]:
@@ -206,7 +207,7 @@ def new_flows_die_beyond(e: Evidence) -> bool:
     """
     tunnel = e.wireguard if e.is_leader else e.own_view_wireguard
     is_beyond = e.path_to_relay is Leg.ALIVE or tunnel is Leg.DEAD
-    return e.path is Leg.DEAD and own_side_is_fine(e) and tunnel_carries(e) and is_beyond and not e.is_clustered
+    return e.path is Leg.DEAD and own_side_is_fine(e) and tunnel_carries(e) and is_beyond
 
 
 def new_flows_at(name: str, direction: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -21,3 +21,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     matches: Callable[[Evidence], bool]
     because: Callable[[Evidence], tuple[str, ...]]
     culprit: Callable[[Evidence], str] = lambda _: ""
+
+
+def where(holds: Callable[[Evidence], bool], rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """A section of the table, whose rules match only where that holds."""
+
+    def within(matches: Callable[[Evidence], bool]) -> Callable[[Evidence], bool]:
+        return lambda e: holds(e) and matches(e)
+
+    return tuple(msgspec.structs.replace(rule, matches=within(rule.matches)) for rule in rules)

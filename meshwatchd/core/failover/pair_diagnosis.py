@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from meshwatchd.core.diagnosis.classifier import Evidence, classify
 from meshwatchd.core.failover.attention import Attention
 from meshwatchd.core.failover.confirm_burst import ConfirmBurst
@@ -72,7 +70,7 @@ class PairDiagnosis:
         silent = [path for path in standbys if is_settled and watch.group(path).is_missing]
         lone = {session.plan.peer for path in watched for session in watch.group(path).isolated()} if silent else set()
         missing = tuple(path.relays for path in silent if not watch.has_lone_silence(path, lone))
-        found = watch.evidence(
+        return watch.evidence(
             active=active,
             views=context.views,
             now=now,
@@ -80,14 +78,6 @@ class PairDiagnosis:
             missing_standbys=missing,
             has_good_standby=not standbys or any(watch.group(path).may_carry(since) for path in good),
             sizes=sizes,
-        )
-        if not context.planner.topology.is_clustered:
-            return found
-        return msgspec.structs.replace(
-            found,
-            is_clustered=True,
-            remote=watch.remote,
-            neighbours_path=watch.neighbours_path(context.views, now),
             control=context.control(watch.remote),
         )
 

@@ -36,6 +36,7 @@ HEALTHY = Evidence(
     self_name="b3",
     own_leader="b1",
     remote_leader="a1",
+    remote_relay="a1",
     is_anything_alive=True,
     is_active_down=False,
     is_unproven=False,
@@ -66,16 +67,15 @@ def pods_of_a3(*lost):
 
 LEADER = replace(MEMBER, is_leader=True, self_name="b1")
 
-LONE_LEADER = replace(LEADER, wireguard=DEAD, inbound=DEAD, remote_view_leader=UNKNOWN, is_overlay_direct=True)
+LONE_LEADER = replace(LEADER, wireguard=DEAD, inbound=DEAD, remote_view_leader=UNKNOWN, is_node_to_node=True)
 CUT = ClusterControl(name="west", is_connected=False, nodes=3)
 CLUSTERED = replace(
     LEADER,
     self_name="e1",
     own_leader="e1",
     remote_leader="w1",
+    remote_relay="",
     remote="west",
-    is_overlay_direct=True,
-    is_clustered=True,
     neighbours_path=DEAD,
     beside=Beside(has_tunnel=False),
     control=replace(CUT, is_connected=True),
@@ -206,10 +206,10 @@ CASES = [
     ("the tunnel is dead, heard by a member", replace(MEMBER, own_view_wireguard=DEAD), "a1"),
     (
         "fresh overlay flows die over a tunnel that answers",
-        replace(LEADER, is_overlay_direct=True, pinned=ALIVE),
+        replace(LEADER, is_node_to_node=True, pinned=ALIVE),
         "a1",
     ),
-    ("all overlay flows die over a tunnel that answers", replace(LEADER, is_overlay_direct=True), "a1"),
+    ("all overlay flows die over a tunnel that answers", replace(LEADER, is_node_to_node=True), "a1"),
     (
         "fresh flows beyond the remote leader die",
         replace(LEADER, path_to_relay=ALIVE, pinned=ALIVE, remote_view_overlay=UNKNOWN),

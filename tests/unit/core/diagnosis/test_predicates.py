@@ -69,7 +69,7 @@ def test_a_tunnel_that_carries_known_flows_is_not_blocked(view, outside, inbound
 def test_a_node_that_finds_nobodys_pods_is_what_they_have_in_common(silent, answering, fault, culprit):
     """Each location has one pod to ask: only all locations together tell a middlebox from a dead pod."""
     beside = Beside(silent=silent, answering=answering)
-    verdict = classify(replace(HEALTHY, is_overlay_direct=True, silent_canaries=(("web", "a3"),), beside=beside))
+    verdict = classify(replace(HEALTHY, is_node_to_node=True, silent_canaries=(("web", "a3"),), beside=beside))
 
     assert (fault, culprit) == (verdict.fault, verdict.culprit)
 
@@ -81,7 +81,7 @@ def test_who_takes_no_probes_is_the_end_that_others_are_not(tunnels, is_direct, 
     """Traffic passes, probes to one node alone do not; where others relay, it may be any of them."""
     deaf = replace(
         LONE_LEADER,
-        is_overlay_direct=is_direct,
+        is_node_to_node=is_direct,
         pinned=DEAD,
         own_loop=ALIVE,
         answering_canaries=("web",),
@@ -95,7 +95,7 @@ def test_who_takes_no_probes_is_the_end_that_others_are_not(tunnels, is_direct, 
 def test_full_segments_that_others_have_yet_to_get_name_nobody(awaited):
     """Here, beside this pair, or at neither: only then the one that is lost is the only one."""
     web, others = (("web", "a3"),), BulkPlaces(carried=(("lead", "a1"),), awaited=awaited)
-    beside = replace(HEALTHY, is_overlay_direct=True, bulk=BulkPlaces(lost=web), beside=Beside(bulk=others))
+    beside = replace(HEALTHY, is_node_to_node=True, bulk=BulkPlaces(lost=web), beside=Beside(bulk=others))
     here = replace(HEALTHY, bulk=replace(others, lost=web))
 
     assert {FaultCode.NONE if awaited else FaultCode.OFFLOAD_FAULT} == {classify(each).fault for each in (beside, here)}
