@@ -48,9 +48,9 @@ help: ## list what can be made
 demo: need-root venv tools ## watch a silent fault being found and healed (root)
 	@$(PYTHON) -m netnslab.demo $(ARGS)
 
-# CHECKED=1 leaves check and untimed out, for who has just run both on the same commit, as CI has.
+# CHECKED=1 leaves check, untimed and worlds out, for who has just run them on the same commit, as CI has.
 .PHONY: test
-test: need-root venv tools $(if $(CHECKED),,check untimed) worlds ## everything: check, guests, random worlds, the lab suite (root)
+test: need-root venv tools $(if $(CHECKED),,check untimed worlds) ## everything: check, guests, random worlds, the lab suite (root)
 	@echo '==> lab suite'
 	@$(PYTHON) scripts/lab-suite -m lab --require-passes --durations=60 $(addprefix --ignore=,$(UNTIMED)) $(LAB_TESTS) $(ARGS)
 
