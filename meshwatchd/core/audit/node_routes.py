@@ -16,7 +16,6 @@ from itertools import cycle
 
 from meshwatchd.core.audit.expected_entries import is_understood
 from meshwatchd.core.audit.view import View
-from meshwatchd.model.audit import MAIN_TABLE
 from meshwatchd.model.route_lookup import RouteQuestion
 from meshwatchd.model.topology import Node
 
@@ -39,26 +38,17 @@ def node_questions(
     if not any(local.node_ip in link.addresses for link in view.snapshot.links):
         return  # the kernel takes no question from an address that is not its own
     leads = tunnel is not None and tunnel.is_up
-    named = {each.dst for each in view.snapshot.device_routes if each.table == MAIN_TABLE and each.dev in devices}
-    named |= {each.dst for each in view.snapshot.dead_ends}
+    named = view.routed_into(devices) | {each.dst for each in view.snapshot.dead_ends}
     abroad = [each for each in view.mesh.node if each.location != local.location]
     others = [each for each in abroad if f"{each.node_ip}/32" in named]
-    # Where the mesh routes no node (Cilium encrypts to their own addresses), routes to nodes are the network's.
-    former = _formerly_routed(view) - named if others else set[str]()
+    # What a leader's peers may carry, and a member's overlay had routes to. Where the mesh routes no node (Cilium
+    # encrypts to their own addresses), routes to nodes are the network's.
+    former = view.carried() | view.routed_while_well() if others else set[str]()
     for other in abroad:
-        if other in others or f"{other.node_ip}/32" in former:
-            question = RouteQuestion(source=local.node_ip, destination=other.node_ip)
-            yield other, question, other not in others
+        prefix = f"{other.node_ip}/32"
+        if prefix in named or prefix in former:
+            yield other, RouteQuestion(source=local.node_ip, destination=other.node_ip), prefix not in named
     members = [each for each in view.mesh.node if each.location == local.location and each.name != local.name]
     if leads and members and is_forwarding and overlay is not None and is_understood(overlay, overlay.name):
         for other, member in zip(others, cycle(members), strict=False):
             yield other, RouteQuestion(source=member.node_ip, destination=other.node_ip, iif=overlay.name), False
-
-
-def _formerly_routed(view: View) -> set[str]:
-    """What a leader's peers may carry, and what a member's overlay had routes to while all was well."""
-    states = (each for each in view.snapshot.wireguard if each.device == view.mesh.wireguard_device)
-    carried = {prefix for state in states for peer in state.peers for prefix in peer.allowed_ips}
-    if view.good is None or view.good.device != view.mesh.overlay_device:
-        return carried
-    return carried | {each.dst for each in view.good.entries.routes}

@@ -276,10 +276,7 @@ def _routed(view: View, devices: frozenset[str]) -> Iterator[Node]:
 
     Where one route leads to all pods, those that a WireGuard peer may carry.
     """
-    routes = {each.dst for each in view.snapshot.device_routes if each.table == MAIN_TABLE and each.dev in devices}
-    if is_native(view.mesh):
-        states = (each for each in view.snapshot.wireguard if each.device == view.mesh.wireguard_device)
-        routes |= {prefix for state in states for peer in state.peers for prefix in peer.allowed_ips}
+    routes = view.routed_into(devices) | (view.carried() if is_native(view.mesh) else set[str]())
     for node in view.mesh.node:
         if node.pod_cidr in routes or f"{node.node_ip}/32" in routes:
             yield node
@@ -287,9 +284,7 @@ def _routed(view: View, devices: frozenset[str]) -> Iterator[Node]:
 
 def _formerly_routed(view: View, routed: list[Node]) -> Iterator[Node]:
     """The nodes whose pods the overlay device had a route to while all was well, and that no route names now."""
-    if view.good is None or view.good.device != view.mesh.overlay_device:
-        return
-    former = {each.dst for each in view.good.entries.routes}
+    former = view.routed_while_well()
     named = {each.name for each in routed}
     yield from (node for node in view.mesh.node if node.pod_cidr in former and node.name not in (view.node, *named))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from meshwatchd.core.audit.expected_entries import GoodState
+from meshwatchd.model.audit import MAIN_TABLE
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Snapshot
@@ -31,3 +32,18 @@ class View:
     good: GoodState | None
     seen_device: str = ""
     silent: frozenset[str] = frozenset()
+
+    def routed_into(self, devices: frozenset[str]) -> set[str]:
+        """The prefixes that the main table routes into any of these devices."""
+        return {each.dst for each in self.snapshot.device_routes if each.table == MAIN_TABLE and each.dev in devices}
+
+    def carried(self) -> set[str]:
+        """The prefixes that peers of the mesh's WireGuard device may carry."""
+        states = (each for each in self.snapshot.wireguard if each.device == self.mesh.wireguard_device)
+        return {prefix for state in states for peer in state.peers for prefix in peer.allowed_ips}
+
+    def routed_while_well(self) -> set[str]:
+        """The prefixes that the overlay device had routes to in the last good state."""
+        if self.good is None or self.good.device != self.mesh.overlay_device:
+            return set()
+        return {each.dst for each in self.good.entries.routes}
