@@ -77,13 +77,15 @@ class PeerWords:
     def _neighbours_path(self, views: PeerViews, *, suspected: int, now: int) -> Leg:
         """What the other nodes of this location say of the path, where each of them reaches the other one by itself.
 
-        That one does not is known at once. That nobody else misses it takes until all have looked.
+        That one does not is known at once. That nobody else misses it takes until all have looked. At rest nobody asks.
         """
+        if not suspected:
+            return Leg.UNKNOWN
         words = {views.read(peer, self._pair, View.RELAY_PATH, since=suspected) for peer in self._neighbours}
         if Leg.DEAD in words:
             return Leg.DEAD
         are_all_heard = all(views.was_heard(peer, since=suspected) for peer in self._neighbours)
-        if not suspected or now - suspected < (NEIGHBOURS_NS if are_all_heard else NEIGHBOURS_LATE_NS):
+        if now - suspected < (NEIGHBOURS_NS if are_all_heard else NEIGHBOURS_LATE_NS):
             return Leg.UNKNOWN
         return Leg.ALIVE if Leg.ALIVE in words else Leg.DEAD
 
