@@ -6,7 +6,7 @@
 
 A machine looks at itself, some ten times a second: the kernel drops routes of a device that goes down without a
 word, so that listening to it is not enough. While the kernel removes a device it lets nobody look, for a second on a
-busy machine; that is nobody's absence, so what is missing counts from the end of the first look that misses it.
+busy machine; that is nobody's absence.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ nft --stateless list ruleset
 sysctl net.ipv4.ip_forward net.ipv4.conf.all.rp_filter net.ipv4.conf.all.src_valid_mark
 """
 FLAG = "/run/kernel-watch"
+LOOK_S = 0.2
+"""Four times what a look takes on a calm machine."""
 SAMPLES = """
 touch $1
 while test -e $1; do
@@ -88,23 +90,24 @@ class Watch:
         return found
 
     def longest_absence_s(self, wanted: Iterable[str]) -> float:
-        """From the first sample that lacks some of `wanted` to the next one that has all, the longest such time."""
+        """From the last sample that has all of `wanted` to the next one that has, the longest such time."""
         return longest_absence_s(self.samples(), frozenset(wanted))
-
-    def never_lacks(self, wanted: Iterable[str]) -> bool:
-        """Whether all samples have all of `wanted`."""
-        return all(frozenset(wanted) <= each.held for each in self.samples())
 
 
 def longest_absence_s(samples: Sequence[Sample], wanted: frozenset[str]) -> float:
-    """The longest time that something was missing for certain; 0 where no sample lacks any.
+    """The longest time between a sample that has all of `wanted` and the next one that has; 0 where none lacks any.
 
-    A time that has not ended counts up to the last sample.
+    A time that has not ended counts up to the last sample. Of the first look that lacks some, LOOK_S count: a longer
+    one was kept waiting by the kernel.
     """
-    longest, since_s = 0.0, math.inf
+    longest, whole_s, since_s = 0.0, samples[0].at_s, math.inf
     for each in samples:
-        longest = max(longest, each.at_s - since_s)
-        since_s = math.inf if wanted <= each.held else min(since_s, each.until_s)
+        if wanted <= each.held:
+            longest = max(longest, each.at_s - since_s)
+            whole_s, since_s = each.at_s, math.inf
+        else:
+            since_s = min(since_s, max(whole_s, each.until_s - LOOK_S))
+            longest = max(longest, each.until_s - since_s)
     return longest
 
 

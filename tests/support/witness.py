@@ -67,8 +67,15 @@ def pods_alone_are_cut(lab: Lab, victim: str, peer: str) -> None:
     assert pings(lab.node(victim), address)
 
 
+def the_node_alone_is_refused(lab: Lab, victim: str, peer: str) -> None:
+    """The kernel refuses packets to the node itself; its pods are reached, and so is everybody else."""
+    cut = lab.topology.members(lab.topology.remote_locations(victim)[0].name)[-1]
+    assert lab.node(victim).run(["ip", "route", "get", cut.node_ip]).returncode
+    the_node_alone_is_cut(lab, victim, peer)
+
+
 def the_node_alone_is_cut(lab: Lab, victim: str, peer: str) -> None:
-    """Packets to the node itself are refused or lost; its pods are reached, and so is everybody else."""
+    """Packets to the node itself are lost; its pods are reached, and so is everybody else."""
     cut = lab.topology.members(lab.topology.remote_locations(victim)[0].name)[-1]
     assert not pings(lab.node(victim), cut.node_ip)
     assert reaches(lab, victim, cut.name)
@@ -467,7 +474,7 @@ WITNESSES: Mapping[str, Witness] = {
     "relay-not-forwarding-policy": nothing_is_relayed,
     "forwarding-off-leader": nothing_is_relayed,
     "forwarding-off-device": nothing_is_relayed,
-    "pod-route-diverted-node": the_node_alone_is_cut,
+    "pod-route-diverted-node": the_node_alone_is_refused,
     "pod-route-diverted-lan": the_node_alone_is_cut,
     "forwarding-off-bridge": pods_of_the_victim_are_cut,
     "leader-dead-cable": victim_is_cut,
