@@ -1,4 +1,4 @@
-"""ARP probes: which MACs answer for an address on the LAN, without claiming an address of our own.
+"""ARP probes: which MACs answer for an address on the LAN, without claiming an address of our own; announcements.
 
     offset  bytes  content, big endian
     0       6      destination MAC, all ones for everybody
@@ -6,13 +6,14 @@
     12      2      EtherType 0x0806
     14      8      Ethernet 1, IPv4 0x0800, lengths 6 and 4, operation 1 request, 2 reply
     22      6      sender MAC
-    28      4      sender address, 0 in a probe
-    32      6      target MAC, 0 in a probe
+    28      4      sender address: 0 in a probe, in an announcement the target's
+    32      6      target MAC, 0 in both
     38      4      target address
 
-A request with the sender address 0 changes nobody's neighbour table, and is answered like any other.
+A request with the sender address 0 changes nobody's neighbour table, and is answered like any other. An announcement
+tells everybody who knows the address which MAC has it.
 
-Source: RFC 826; RFC 5227, section 2.1.1; arp_process() in net/ipv4/arp.c.
+Source: RFC 826; RFC 5227, sections 2.1.1 and 2.3; arp_process() in net/ipv4/arp.c.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ from meshwatchd.model.underlay import ArpAnswers
 ETH_P_ARP: Final = 0x0806
 PROBES: Final = 4
 """One more than RFC 5227's PROBE_NUM: as many as have to be lost before a switch is suspected."""
+ANNOUNCEMENTS: Final = 2
+"""RFC 5227's ANNOUNCE_NUM."""
 SPACING_S, LINGER_S = 0.05, 0.5
-"""Between probes, and for late answers; the RFC's second is for machines that all boot at once."""
+"""Between frames, and for late answers; the RFC's second is for machines that all boot at once."""
 
 _FRAME: Final = struct.Struct("> 6s 6s H H H B B H 6s 4s 6s 4s")
 _ETHERNET, _IPV4, _REQUEST, _REPLY = 1, 0x0800, 1, 2
@@ -44,6 +47,12 @@ def encode_probe(own_mac: bytes, address: str, to: bytes = _EVERYBODY) -> bytes:
     return _FRAME.pack(to, own_mac, ETH_P_ARP, _ETHERNET, _IPV4, 6, 4, _REQUEST, own_mac, bytes(4), bytes(6), target)
 
 
+def encode_announcement(own_mac: bytes, address: str) -> bytes:
+    """The frame that tells everybody which MAC has an address, 42 bytes."""
+    own = socket.inet_aton(address)
+    return _FRAME.pack(_EVERYBODY, own_mac, ETH_P_ARP, _ETHERNET, _IPV4, 6, 4, _REQUEST, own_mac, own, bytes(6), own)
+
+
 def decode_answer(frame: bytes, address: str) -> str:
     """The MAC that answers for an address, as text; empty for any other frame."""
     if len(frame) < _FRAME.size:
@@ -51,6 +60,20 @@ def decode_answer(frame: bytes, address: str) -> str:
     _, _, ether, hardware, protocol, *lengths, operation, mac, sender, _, _ = _FRAME.unpack_from(frame)
     is_reply = (ether, hardware, protocol, lengths, operation) == (ETH_P_ARP, _ETHERNET, _IPV4, [6, 4], _REPLY)
     return bytes(mac).hex(":") if is_reply and sender == socket.inet_aton(address) else ""
+
+
+async def announce(device: str, own_mac: str, address: str) -> None:
+    """Tell everybody on a device's LAN that an IPv4 address is there.
+
+    Raises:
+        OSError: the device has gone or is down.
+    """
+    frame = encode_announcement(_packed(own_mac), address)
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0) as opened:
+        opened.bind((device, ETH_P_ARP))
+        for _ in range(ANNOUNCEMENTS):
+            opened.send(frame)
+            await asyncio.sleep(SPACING_S)
 
 
 async def ask(device: str, own_mac: str, address: str, expected: tuple[str, ...] = ()) -> ArpAnswers:

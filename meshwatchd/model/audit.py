@@ -197,7 +197,8 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
         lines: list[str] = []
         if self.is_bounce:
             lines += [f"ip link set dev {self.device} down", f"ip link set dev {self.device} up"]
-        lines += [f"ip address add {_address(each)}" for each in self.put.addresses]
+        for each in self.put.addresses:
+            lines += [f"ip address add {_address(each)}", f"arping -U -c 2 -I {each.dev} {each.address}"]
         lines += [f"ip neigh replace {_neighbour(each)}" for each in self.put.neighbours]
         lines += [f"bridge fdb replace {_forwarding(each)}" for each in self.put.forwarding]
         lines += [f"ip route del {_route(each)}" for each in self.drop_first()]
@@ -213,7 +214,8 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_bounce:
             lines += [f"RTM_NEWLINK {self.device} flags -IFF_UP", f"RTM_NEWLINK {self.device} flags +IFF_UP"]
         replace = "NLM_F_CREATE|NLM_F_REPLACE"
-        lines += [f"RTM_NEWADDR NLM_F_CREATE|NLM_F_EXCL {_address(each)}" for each in self.put.addresses]
+        for each in self.put.addresses:
+            lines += [f"RTM_NEWADDR NLM_F_CREATE|NLM_F_EXCL {_address(each)}", f"ARP announcement of {each.address}"]
         lines += [
             f"RTM_NEWNEIGH {replace} AF_INET dev {each.dev} NDA_DST {each.address} NDA_LLADDR {each.lladdr}"
             f" state {'NUD_PERMANENT' if each.is_permanent else 'NUD_STALE'}"

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from meshwatchd.adapters.arp import ask, ask_by, decode_answer, encode_probe
+from meshwatchd.adapters.arp import announce, ask, ask_by, decode_answer, encode_announcement, encode_probe
 from meshwatchd.model.underlay import ArpAnswers
 
 OWN = bytes.fromhex("024e00000001")
@@ -25,6 +25,18 @@ def test_a_probe_claims_no_address():
 def test_a_probe_to_one_mac_differs_in_its_destination_alone():
     """A switch delivers it where it believes that MAC to be."""
     assert ANSWER[6:12] + PROBE[6:] == encode_probe(OWN, ADDRESS, ANSWER[6:12])
+
+
+def test_an_announcement_claims_the_address_before_everybody():
+    """RFC 5227, 2.3: a probe whose sender address is the target's."""
+    assert PROBE[:28] + PROBE[38:] + PROBE[32:] == encode_announcement(OWN, ADDRESS)
+    assert "" == decode_answer(encode_announcement(OWN, ADDRESS), ADDRESS)
+
+
+def test_on_a_device_that_is_not_there_nothing_is_announced():
+    """It may go between the address and its announcement."""
+    with pytest.raises(OSError, match="No such device"):
+        asyncio.run(announce("nosuch0", OWN.hex(":"), ADDRESS))
 
 
 def test_the_sender_of_a_reply_for_the_address_is_the_answer():

@@ -81,7 +81,8 @@ def test_addresses_are_put_first_and_stay():
 
     assert f"ip address add 10.80.0.12/32 dev {DEVICE}" == plan.commands()[0]
     assert f"RTM_NEWADDR NLM_F_CREATE|NLM_F_EXCL 10.80.0.12/32 dev {DEVICE}" == plan.operations()[0]
-    assert 2 == len(plan.operations())
+    assert "ARP announcement of 10.80.0.12" == plan.operations()[1]
+    assert 3 == len(plan.operations())
     assert Entries(routes=HELD.routes[:1]) == plan.inverse().drop
     assert Entries(addresses=(own,))
     assert held == held.joined(Entries(addresses=(own,)))

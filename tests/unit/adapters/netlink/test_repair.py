@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 
 import msgspec
@@ -51,7 +52,7 @@ class Asked:
     async def link(self, command, **request):
         """A device request."""
         if command == "get":
-            return [{"index": 6}] if self._has_device else []
+            return [{"index": 6, "address": mac(9)}] if self._has_device else []
         self.requests.append(("link", command, request))
         return []
 
@@ -73,9 +74,14 @@ class Asked:
 
 def _asked(plan, **made):
     async def scenario():
-        kernel = OverlayKernel()
+        asked = Asked(**made)
+
+        async def announce(*what):
+            asked.requests.append(("arp", "announce", what))
+
+        kernel = OverlayKernel(announce)
         kernel.close()
-        kernel._socket = asked = Asked(**made)
+        kernel._socket = asked
         await kernel.carry_out(plan)
         kernel.close()
         return asked.requests
@@ -98,14 +104,32 @@ def test_entries_are_put_as_flannel_puts_them():
     assert ("route", "add", {**wanted, "flags": ["onlink"]}) == route
 
 
-def test_an_address_is_added_before_the_routes_that_need_it():
-    """Never replaced, and never deleted."""
+def test_an_address_is_added_and_announced_before_the_routes_that_need_it():
+    """Never replaced, and never deleted; told by the device's MAC of today, which nobody knows yet."""
     held = Entries(addresses=(DeviceAddress(dev=DEVICE, address="10.80.0.12"),), routes=HELD.routes)
-    address, route = _asked(RepairPlan(rung=RepairRung.RESEED, device=DEVICE, put=held))
+    address, announced, route = _asked(RepairPlan(rung=RepairRung.RESEED, device=DEVICE, put=held))
 
+    assert ("arp", "announce", (DEVICE, mac(9), "10.80.0.12")) == announced
     assert ("addr", "add", {"index": 6, "address": "10.80.0.12", "prefixlen": 32}) == address
     assert ("route", "add") == route[:2]
     assert [] == _asked(RepairPlan(rung=RepairRung.RESEED, device=DEVICE, drop=Entries(addresses=held.addresses)))
+
+
+def test_an_address_that_cannot_be_announced_is_there_all_the_same():
+    """A device that went down meanwhile; who knows the address finds out later."""
+
+    async def refuse(*_):
+        raise OSError(errno.ENETDOWN, "Network is down")
+
+    async def scenario():
+        kernel = OverlayKernel(refuse)
+        kernel.close()
+        kernel._socket = asked = Asked()
+        held = Entries(addresses=(DeviceAddress(dev=DEVICE, address="10.80.0.12"),), routes=HELD.routes)
+        await kernel.carry_out(RepairPlan(rung=RepairRung.RESEED, device=DEVICE, put=held))
+        return asked.requests
+
+    assert ["addr", "route"] == [each[0] for each in asyncio.run(scenario())]
 
 
 def test_what_is_to_go_goes_routes_first():

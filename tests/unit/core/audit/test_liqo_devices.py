@@ -66,6 +66,7 @@ def test_an_address_that_is_lost_is_put_back_before_the_routes_that_went_with_it
     assert RepairRung.RESEED is plan.rung
     assert (
         f"ip address add {NODE}/32 dev {DEVICE}",
+        f"arping -U -c 2 -I {DEVICE} {NODE}",
         f"ip route add {GATEWAY}/32 dev {DEVICE} table {TABLE} proto boot scope 253",
         f"ip route add {REMOTE} via {GATEWAY} dev {DEVICE} table {TABLE} proto boot",
     ) == plan.commands()
@@ -78,7 +79,7 @@ def test_an_address_that_was_deleted_beside_routes_that_came_back_is_put_alone()
     plan = plan_repair(finding)
 
     assert plan is not None
-    assert (f"ip address add {NODE}/32 dev {DEVICE}",) == plan.commands()
+    assert (f"ip address add {NODE}/32 dev {DEVICE}", f"arping -U -c 2 -I {DEVICE} {NODE}") == plan.commands()
 
 
 @pytest.mark.parametrize("left", [(), (TO_GATEWAY,)])
