@@ -10,7 +10,9 @@ decides otherwise for some packets, while those of probes are routed as before:
     to nodes       of other locations (core.audit.node_routes)
 
 Of what leaves by a device that is not the mesh's the kernel is asked for the route as well. One for the very pods is
-somebody's, who has put it in the place of the mesh's or before it: `pod-route-escaped`, and it is left alone.
+somebody's, who has put it in the place of the mesh's or before it: `pod-route-escaped`, and it is left alone. In a
+mesh whose one route is for the pods of all it takes nobody's place, and what loses the pods of a node loses the tunnel
+to it: that is `pod-route-diverted`, as it is by a rule.
 
 Only the kernel knows what comes of rules and tables together, so it is asked. All questions are asked when a rule or a
 route has changed and every REST_NS besides, ROUND of them every PAUSE_NS at most: whatever storm of changes there is, a
@@ -330,11 +332,12 @@ def _finding(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFindin
     elif not wanted:
         as_routed = f"there is a route to {peer.node_ip} of {peer.name}, and none to its pods in {peer.pod_cidr}"
     is_anothers = answer.prefix == prefix and not wanted
+    is_escape = is_anothers and not asked.is_of_node and not is_native(mesh)
     if is_anothers:
         by = f" by {answer.via}" if answer.via else ""
         as_routed = f"the main table has a route of {prefix}{by} into {answer.device}, and none of the mesh's"
     return AuditFinding(
-        code=FaultCode.POD_ROUTE_ESCAPED if is_anothers and not asked.is_of_node else FaultCode.POD_ROUTE_DIVERTED,
+        code=FaultCode.POD_ROUTE_ESCAPED if is_escape else FaultCode.POD_ROUTE_DIVERTED,
         # A fault of the device itself explains this one where it is the same device.
         device=wanted or mesh.overlay_device,
         subject=prefix,

@@ -108,16 +108,30 @@ def test_other_meshes_have_other_routes():
     assert [] == [*audit_native(view(snapshot(()), mesh=declared_mesh()))]
 
 
-def test_packets_that_a_narrower_route_or_a_rule_diverts_are_asked_for():
-    """No route names a node here: whose pods a peer may carry is asked for. A lost route explains all of them."""
+@pytest.mark.parametrize(
+    ("prefix", "told"),
+    [
+        ("", "a peer of flannel-wg may carry 10.42.2.0/24 of d1"),
+        ("0.0.0.0/0", "a peer of flannel-wg may carry 10.42.2.0/24 of d1"),
+        ("10.42.2.0/24", "the main table has a route of 10.42.2.0/24 into eth0, and none of the mesh's"),
+    ],
+    ids=["no word of a route", "rule", "narrower route"],
+)
+def test_packets_that_a_narrower_route_or_a_rule_diverts_are_asked_for(prefix, told):
+    """No route names a node here: whose pods a peer may carry is asked for. A lost route explains all of them.
+
+    One for these very pods is in nobody's place: the mesh's own is for all.
+    """
 
     def ask(question):
-        return RouteAnswer(device="eth0" if question.destination == "10.42.2.0" else DEVICE)
+        if question.destination == "10.42.2.0":
+            return RouteAnswer(device="eth0", prefix=prefix)
+        return RouteAnswer(device=DEVICE, prefix="10.42.0.0/16")
 
     diverted = tuple(PodRouteAudit("mw", ask).look(view(snapshot()), 1, 1, is_forwarding=True))
 
     assert [(FaultCode.POD_ROUTE_DIVERTED, DEVICE, "d1")] == [(each.code, each.device, each.peer) for each in diverted]
-    assert "a peer of flannel-wg may carry 10.42.2.0/24 of d1" in diverted[0].because[-1]
+    assert told in diverted[0].because[-1]
     lost = audit(view(snapshot(())))
     assert lost == without_consequences((*lost, *diverted))
     assert GOOD.entries.routes == (ROUTE,)
