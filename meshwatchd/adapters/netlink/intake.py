@@ -94,7 +94,8 @@ class Intake:
             self.is_dirty.set()
             if is_gone:
                 self._take_lost_rule(body)
-        return False
+        # FRR's routes point to nexthop objects, and the kernel drops them with theirs.
+        return kind == message.RTM_DELNEXTHOP
 
     def _take_route(self, body: bytes, flags: int, *, is_gone: bool) -> None:
         packed = compact.pack_route(body)

@@ -10,8 +10,8 @@ before that dump is complete. While everything is read again, what was known sta
 our own is told as lost.
 
 Where the kernel drops routes without a word the mirror does the same: those of a device that goes down or is deleted.
-Where that cannot be told from here (a next hop of several, the last address of a device) routes are read again, and
-once in AUDIT_NS in any case.
+Where that cannot be told from here (a next hop of several, a nexthop object, the last address of a device) routes are
+read again, and once in AUDIT_NS in any case.
 """
 
 from __future__ import annotations
@@ -245,3 +245,4 @@ class Mirror:
             self.is_dirty.set()
         elif self._intake.take(notification):
             self._is_unsure = True
+            self.is_dirty.set()

@@ -21,8 +21,8 @@ def _groups(*numbers: int) -> int:
     return sum(1 << (number - 1) for number in numbers)
 
 
-GROUPS: Final = _groups(1, 3, 5, 7, 8, 9, 11, 19)
-"""RTNLGRP_LINK, NEIGH (FDB as well), IPV4_IFADDR, IPV4_ROUTE, IPV4_RULE, IPV6_IFADDR, IPV6_ROUTE, IPV6_RULE of
+GROUPS: Final = _groups(1, 3, 5, 7, 8, 9, 11, 19, 32)
+"""RTNLGRP_LINK, NEIGH (FDB as well), IPV4_IFADDR, IPV4_ROUTE, IPV4_RULE, IPV6_IFADDR, IPV6_ROUTE, IPV6_RULE, NEXTHOP of
 linux/rtnetlink.h."""
 
 RECEIVE_BUFFER_BYTES = 8 * 1024 * 1024
@@ -48,7 +48,7 @@ OVERRUN: Final = Overrun(reason="the kernel has dropped notifications: they came
 
 
 class Monitor:
-    """A subscription to changes of links, addresses, routes, rules, neighbours and FDB entries.
+    """A subscription to changes of links, addresses, routes, nexthop objects, rules, neighbours and FDB entries.
 
     Args:
         receive_buffer_bytes: for tests of an overrun; anything above the system's limit needs CAP_NET_ADMIN.

@@ -266,7 +266,7 @@ def test_after_a_removed_address_routes_are_read_again_once():
         source.routes.clear()
         source.delete(message.RTM_DELADDR, source.addresses, address_body(ETH0, "10.2.0.1"))
         source.told.appendleft(source.told.pop())
-        seen.hear()
+        assert seen.hear()
         kept = len(seen.mirror.routes.entries)
         assert 0 == seen.mirror.next_reading_in_ns()
         await seen.mirror.snapshot()
@@ -278,6 +278,23 @@ def test_after_a_removed_address_routes_are_read_again_once():
 
     assert (1, 0) == (kept, again)
     assert 0 < wait_ns < AUDIT_NS
+
+
+def test_a_nexthop_object_takes_its_routes_along():
+    """`ip nexthop del`: the kernel tells of the object alone."""
+    source = kernel("eth0")
+    source.put_route(FakeRoute(dst="9.0.0.0/8", index=ETH0))
+
+    async def scenario(seen):
+        seen.now = 1
+        source.routes.clear()
+        source.put(message.RTM_DELNEXTHOP, [], bytes(8))
+        assert seen.hear(), "whoever waits for changes has to be woken"
+        assert 0 == seen.mirror.next_reading_in_ns()
+        await seen.mirror.snapshot()
+        return len(seen.mirror.routes.entries)
+
+    assert 0 == run(source, scenario)
 
 
 def test_a_doubt_outlives_a_dump_that_fails():

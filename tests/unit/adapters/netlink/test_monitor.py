@@ -100,5 +100,5 @@ def test_a_message_its_taker_cannot_read_is_an_overrun():
 
 
 def test_all_groups_of_the_mirror_are_subscribed():
-    """Bits of linux/rtnetlink.h: LINK, NEIGH, addresses, routes and rules of both families."""
-    assert 0x1 | 0x4 | 0x10 | 0x40 | 0x80 | 0x100 | 0x400 | 1 << 18 == monitor.GROUPS
+    """Bits of linux/rtnetlink.h: LINK, NEIGH, addresses, routes and rules of both families, NEXTHOP."""
+    assert 0x1 | 0x4 | 0x10 | 0x40 | 0x80 | 0x100 | 0x400 | 1 << 18 | 1 << 31 == monitor.GROUPS
