@@ -141,7 +141,7 @@ generate: venv ## rewrite what is made from the code: docs, alert rules, dashboa
 
 # For example: make bench ARGS='detection --trials 5 --links veth --intervals 50'
 .PHONY: bench
-bench: need-root venv tools bench-tools ## the probe engine beside BIRD's and FRR's BFD, as JSON
+bench: need-root venv tools ## the probe engine beside BIRD's and FRR's BFD, as JSON
 	@$(PYTHON) -m netnslab.bench $(ARGS)
 
 .PHONY: bench-failover
@@ -252,10 +252,6 @@ $(STAMP):
 .PHONY: tools
 tools: need-root ## the Debian packages of the lab
 	@scripts/bootstrap tools
-
-.PHONY: bench-tools
-bench-tools: need-root ## the daemons that `make bench` measures beside ours
-	@scripts/bootstrap bench-tools
 
 .PHONY: need-root
 need-root:

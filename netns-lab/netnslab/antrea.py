@@ -20,7 +20,7 @@ from netnslab import pods
 from netnslab.backends.model import Needs
 from netnslab.overlay import Overlay, OverlayPlan
 from netnslab.topology import Node, Topology
-from netnslab.wireguard import KeyPair
+from netnslab.wireguard import KeyPair, Program
 
 NAME = "antrea"
 GATEWAY, BRIDGE, TUNNEL = "antrea-gw0", "br-int", "vxlan_sys_4789"
@@ -40,7 +40,7 @@ class Antrea:
     ipip_device: str = ""
     device: str = ""
     carries_overlay: bool = True
-    program: tuple[str, ...] = ()
+    programs: tuple[Program, ...] = ()
 
     def plan(self, topology: Topology, node: Node, *, pod_network: Path, has_ipip_device: bool = False) -> OverlayPlan:
         """Switch, port, pod and tunnel, and route, neighbour and FDB entry of every other node."""

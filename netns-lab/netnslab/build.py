@@ -141,17 +141,20 @@ def _start_players(blueprint: Blueprint) -> None:
 
 
 def _start_programs(blueprint: Blueprint) -> None:
-    """Start the routing daemon of every node, or what stands for an agent; packets cross the lab after that.
+    """Start the routing daemons of every node, or what stands for an agent; packets cross the lab after that.
 
     Raises:
-        LabError: it is not installed.
+        LabError: one of them is not installed.
     """
-    if blueprint.fabric.program and shutil.which(blueprint.fabric.program[0]) is None:
-        raise LabError(f"there is no {blueprint.fabric.program[0]} here; make tools installs it")
-    for name in blueprint.site.topology.nodes if blueprint.fabric.program else ():
-        program = blueprint.fabric.program
-        log = _log(blueprint, name, Path(program[0]).name)
-        blueprint.children[log] = wireguard.start_program(blueprint.site.node(name).space, program, log)
+    for program in blueprint.fabric.programs:
+        if shutil.which(program.command[0]) is None:
+            raise LabError(f"there is no {program.command[0]} here; make tools installs it")
+        for name in blueprint.site.topology.nodes:
+            space = blueprint.site.node(name).space
+            if program.file is None or space.call(program.file.exists):
+                wireguard.wait_to_start(space, program)
+                log = _log(blueprint, name, program.name)
+                blueprint.children[log] = wireguard.start_program(space, program.command, log)
     _record_processes(blueprint)
 
 

@@ -20,7 +20,7 @@ from netnslab.backends.model import Needs
 from netnslab.cilium import CILIUM, ENCRYPTION, HOST, PORT
 from netnslab.overlay import Overlay
 from netnslab.topology import Node, Topology
-from netnslab.wireguard import KeyPair, Peer, render_configuration
+from netnslab.wireguard import KeyPair, Peer, Program, render_configuration
 
 NAME = "cilium-clustermesh"
 DEVICE = ENCRYPTION
@@ -34,7 +34,7 @@ class ClusterMesh:
 
     device = DEVICE
     carries_overlay = True
-    program: tuple[str, ...] = (sys.executable, "-P", "-m", "netnslab.cilium_agent")
+    programs: tuple[Program, ...] = (Program(command=(sys.executable, "-P", "-m", "netnslab.cilium_agent")),)
 
     def has_device(self, topology: Topology, node: Node) -> bool:
         """Every node has it."""

@@ -18,7 +18,7 @@ from netnslab.overlay import Overlay
 from netnslab.submariner import SUBMARINER
 from netnslab.topology import Node, Topology
 from netnslab.wg_quick import WG_QUICK
-from netnslab.wireguard import KeyPair
+from netnslab.wireguard import KeyPair, Program
 
 
 class Fabric(Protocol):
@@ -35,8 +35,8 @@ class Fabric(Protocol):
         ...
 
     @property
-    def program(self) -> tuple[str, ...]:
-        """The command of a routing daemon, or of what stands for an agent, once the devices are up; empty for none."""
+    def programs(self) -> tuple[Program, ...]:
+        """Routing daemons, or what stands for an agent, to be started once the devices are up."""
         ...
 
     def has_device(self, topology: Topology, node: Node) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from netnslab.overlay import Overlay
 from netnslab.topology import Location, Node, Topology
-from netnslab.wireguard import KeyPair, Peer, render_configuration
+from netnslab.wireguard import KeyPair, Peer, Program, render_configuration
 
 DEVICE = "kilo0"
 
@@ -114,7 +114,7 @@ class Kilo:
 
     device = DEVICE
     carries_overlay = False
-    program: tuple[str, ...] = ()
+    programs: tuple[Program, ...] = ()
 
     def has_device(self, topology: Topology, node: Node) -> bool:
         """Every node has it, up on leaders alone."""

@@ -22,7 +22,7 @@ from netnslab import pods
 from netnslab.backends.model import Needs
 from netnslab.overlay import Overlay, OverlayPlan
 from netnslab.topology import Location, Node, Topology
-from netnslab.wireguard import KeyPair
+from netnslab.wireguard import KeyPair, Program
 
 NAME = "liqo"
 TUNNEL = "liqo-tunnel"
@@ -74,7 +74,7 @@ class Liqo:
     ipip_device: str = ""
     device: str = ""
     carries_overlay: bool = True
-    program: tuple[str, ...] = ()
+    programs: tuple[Program, ...] = ()
 
     def plan(self, topology: Topology, node: Node, *, pod_network: Path, has_ipip_device: bool = False) -> OverlayPlan:
         """The pod's link, routes to the neighbours' pods, Liqo's device, routes and rules; on a leader its gateway."""

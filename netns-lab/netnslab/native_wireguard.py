@@ -18,7 +18,7 @@ from netnslab.backends.model import Needs
 from netnslab.flannel import K3S_NET_CONF, SUBNET_FILE, pod_network_of
 from netnslab.overlay import Overlay, OverlayPlan
 from netnslab.topology import Node, Topology
-from netnslab.wireguard import KeyPair, Peer, render_configuration
+from netnslab.wireguard import KeyPair, Peer, Program, render_configuration
 
 FLANNEL_DEVICE = "flannel-wg"
 THIRD_PARTY_DEVICE = "hex0"
@@ -66,7 +66,7 @@ class NativeWireGuard:
     """
 
     carries_overlay = True
-    program: tuple[str, ...] = ()
+    programs: tuple[Program, ...] = ()
 
     def __init__(self, device: str) -> None:
         self.device = device

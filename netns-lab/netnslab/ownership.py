@@ -32,7 +32,7 @@ MOUNT_POINTS = tuple(
         (
             *("/run/wireguard", "/run/meshwatchd", "/var/lib/meshwatchd", "/etc/meshwatchd"),
             *("/run/flannel", "/var/lib/rancher", "/etc/rancher", "/etc/wireguard", "/var/lib/kilo"),
-            *("/etc/bird", "/run/bird", "/run/cilium"),
+            *("/etc/bird", "/run/bird", "/etc/frr", "/run/frr", "/run/cilium"),
         ),
     )
 )

@@ -18,7 +18,7 @@ from netnslab import pods
 from netnslab.backends.model import Needs
 from netnslab.overlay import Overlay, OverlayPlan
 from netnslab.topology import Location, Node, Topology
-from netnslab.wireguard import KeyPair, Peer, render_configuration
+from netnslab.wireguard import KeyPair, Peer, Program, render_configuration
 
 DEVICE = "submariner"
 VXLAN = "vx-submariner"
@@ -109,7 +109,7 @@ class Submariner:
 
     device = DEVICE
     carries_overlay = False
-    program: tuple[str, ...] = ()
+    programs: tuple[Program, ...] = ()
 
     def has_device(self, topology: Topology, node: Node) -> bool:
         """The active gateway alone has a cable."""

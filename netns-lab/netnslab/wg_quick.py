@@ -12,7 +12,7 @@ from pathlib import Path
 from netnslab.errors import LabError
 from netnslab.overlay import Overlay
 from netnslab.topology import Node, Topology
-from netnslab.wireguard import KeyPair, Peer, render_configuration
+from netnslab.wireguard import KeyPair, Peer, Program, render_configuration
 
 DEVICE = "wg0"
 
@@ -40,7 +40,7 @@ class WgQuick:
 
     device = DEVICE
     carries_overlay = True
-    program: tuple[str, ...] = ()
+    programs: tuple[Program, ...] = ()
 
     def __init__(self, *, carries_pods: bool = False) -> None:
         self._carries_pods = carries_pods

@@ -11,13 +11,14 @@ import os
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from netnslab import ipip, nebula
 from netnslab.errors import LabError
 from netnslab.namespaces import Space
 from netnslab.process import inside_network, put_first
-from netnslab.waiting import wait_for_player
+from netnslab.waiting import wait_for_player, wait_until
 
 PROGRAM = "wireguard-go"
 SOCKET_TIMEOUT_S = 10.0
@@ -59,6 +60,26 @@ def render_configuration(*, private_key: str, port: int, peers: Sequence[Peer]) 
     return "\n".join(lines) + "\n"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What runs on nodes beside the kernel for as long as the lab does.
+
+    Attributes:
+        command: program and arguments.
+        file: its configuration; it runs on those nodes that have it. None for all nodes.
+        socket: of the program that it needs.
+    """
+
+    command: tuple[str, ...]
+    file: Path | None = None
+    socket: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """Of its log."""
+        return Path(self.command[0]).name
+
+
 def generate_keys(count: int) -> list[KeyPair]:
     """Make real keys with `wg genkey`, all in one shell."""
     script = 'for _ in $(seq "$1"); do key=$(wg genkey); echo "$key $(echo "$key" | wg pubkey)"; done'
@@ -89,6 +110,17 @@ def start_program(space: Space, argv: Sequence[str], log: Path, **env: str) -> s
             )
         except OSError as error:
             raise LabError(f"cannot start nsenter or {argv[0]}: {error}; are they installed?") from error
+
+
+def wait_to_start(space: Space, program: Program) -> None:
+    """Wait until what a program needs is there.
+
+    Raises:
+        LabError: it took longer than SOCKET_TIMEOUT_S.
+    """
+    if program.socket is not None:
+        exists = partial(space.call, program.socket.exists)
+        wait_until(exists, timeout_s=SOCKET_TIMEOUT_S, what=f"{program.socket} in {space.name}")
 
 
 def wait_for_socket(space: Space, device: str, process: subprocess.Popen[bytes], log: Path) -> None:

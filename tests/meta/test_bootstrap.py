@@ -36,10 +36,10 @@ def test_the_real_program_below_a_mesh_is_a_tool_of_the_lab():
     assert {"nebula": "nebula", "nebula-cert": "nebula"} == _listed("underlay_tools")
 
 
-def test_bench_tools_are_needed_by_benchmarks_alone():
-    """`make test` on a new machine installs no routing daemon."""
-    assert {"bird2", "frr"} <= set(_listed("bench_tools").values())
-    assert not set(_listed("bench_tools")) & {*_listed("mesh_tools"), *_listed("vm_tools")}
+def test_routing_daemons_come_without_their_services():
+    """A machine that tests must not speak BGP from then on."""
+    assert {"bird": "bird2", "birdc": "bird2", "vtysh": "frr"} == _listed("routing_tools")
+    assert 'need_tools_without_services "$routing_tools" bird frr' in SCRIPT
 
 
 def test_the_judge_of_metrics_comes_without_its_server():

@@ -75,7 +75,8 @@ def escape_finding(view: View, node: Node, prefix: str, *, end: str, rule: str) 
         peer = _Carriers(view).of(node.overlay_ip)
         if peer is not None and peer.public_key in view.silent:
             return None
-        was = f"{daemon.name} has withdrawn its route, while {node.name} still has that prefix: {render_route(known)}"
+        gone = f"{daemon.name}'s route is gone, withdrawn by it or deleted by somebody"
+        was = f"{gone}, while {node.name} still has that prefix: {render_route(known)}"
     return AuditFinding(
         code=FaultCode.BGP_ROUTE_ESCAPED,
         device=view.mesh.wireguard_device,

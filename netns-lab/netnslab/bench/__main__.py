@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names, rest = split(words)
     lacking = [program for program in (*bird.PROGRAMS, *frr.PROGRAMS) if shutil.which(program) is None]
     if lacking:
-        print(f"bench: lacking {', '.join(lacking)}; `make bench-tools` installs them", file=sys.stderr)
+        print(f"bench: lacking {', '.join(lacking)}; `make tools` installs them", file=sys.stderr)
         return 2
     parsed = [(name, _parser(name).parse_args(rest)) for name in names]
     try:

@@ -25,8 +25,8 @@ NOT_A_FAULT_OF_ITS_OWN = {
     "node-unreachable": "leader-dead at a member",
     "pod-unreachable": "a pod without its link (tests/lab/test_layers.py)",
     "key-mismatch": "keys of daemons (tests/lab/one_mesh/test_key_rotation.py)",
-    "next-hop-dead": "routes of BIRD (tests/lab/test_discovery_wireguard_bgp.py)",
-    "bgp-route-escaped": "routes of BIRD (tests/lab/test_discovery_wireguard_bgp.py)",
+    "next-hop-dead": "routes of BIRD and FRR (tests/lab/test_discovery_wireguard_bgp.py)",
+    "bgp-route-escaped": "routes of BIRD and FRR (tests/lab/test_discovery_wireguard_bgp.py)",
     "duplicate-node-name": "names of daemons (tests/lab/test_duplicate_name.py)",
     "address-family-broken": "IPv6 alone (tests/lab/test_layers_ip6.py)",
     **dict.fromkeys(

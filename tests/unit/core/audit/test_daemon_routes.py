@@ -139,7 +139,10 @@ def test_a_withdrawn_prefix_of_a_node_that_lives(answer, end):
     (lost,) = found(view(routes=(ROUTES[0], ROUTES[2])), {"10.42.2.1": answer})
 
     assert f"packets to 10.42.2.0/24 of b1 {end}" == lost.because[0]
-    assert "BIRD has withdrawn its route, while b1 still has that prefix" in lost.because[1]
+    assert (
+        "BIRD's route is gone, withdrawn by it or deleted by somebody, while b1 still has that prefix"
+        in lost.because[1]
+    )
 
 
 def test_of_a_node_that_nothing_comes_from_it_is_rightly_withdrawn():
