@@ -69,6 +69,7 @@ class FaultCode(StrEnum):
     DUPLICATE_ADDRESS = "duplicate-address"
     MAC_MOVED = "mac-moved"
     NEIGHBOUR_WRONG = "neighbour-wrong"
+    NODE_ROUTE_BLOCKED = "node-route-blocked"
     UNDERLAY_DEVICE_MISSING = "underlay-device-missing"
     UNDERLAY_DEVICE_DOWN = "underlay-device-down"
     UNDERLAY_SILENT = "underlay-silent"

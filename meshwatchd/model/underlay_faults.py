@@ -43,6 +43,17 @@ UNDERLAY_FAULTS = (
         " hears nothing of this node, and is well towards everybody else.",
     ),
     Fault(
+        code=FaultCode.NODE_ROUTE_BLOCKED,
+        layer=Layer.UNDERLAY,
+        title="a route or a policy rule of a node drops what it sends to another",
+        remedy="ip route get ADDRESS, and ip rule: delete the route or the rule, and find out who made it: tools that"
+        " lock addresses out (fail2ban) write such routes",
+        confirm_ns=5 * _SECOND,
+        about="The kernel answers (RTM_GETROUTE) that packets to a neighbour, or to the end of WireGuard's tunnel, go"
+        " nowhere. No filter shows it, and no counter of a device. From both ends it looks like a tunnel that is"
+        " blocked on the way, or like a dead node.",
+    ),
+    Fault(
         code=FaultCode.UNDERLAY_DEVICE_MISSING,
         layer=Layer.UNDERLAY,
         title="the device of the host's mesh below (Tailscale, NetBird, Nebula) is gone",

@@ -202,7 +202,7 @@ _OF_LEADERS = frozenset(
     (
         *("vtep-mac-changed", "overlay-mismatch-vni", "pod-route-escaped", "offload-fault", "probes-only"),
         "overlay-black-hole",
-        *("mac-moved", "mac-moved-loop", "neighbour-wrong-leader"),
+        *("mac-moved", "mac-moved-loop", "neighbour-wrong-leader", "node-route-blocked-neighbour"),
         *(kind for kind in underlay_plans.UNDERLAY_PLANS if kind.startswith("duplicate-address")),
         *form_plans.FORM_PLANS,
     )

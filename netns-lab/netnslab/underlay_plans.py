@@ -1,4 +1,5 @@
-"""Faults of the LAN: an address that two machines have, a MAC that the switch looks for elsewhere, a wrong neighbour.
+"""Faults of the LAN: an address that two machines have, a MAC that the switch looks for elsewhere, a wrong neighbour;
+and routes of a node that lock another one out.
 
 b1 eth0 ---- b1-eth0 |          | stray ---- stray0 in the pod of the peer, a machine of nobody's
 b3 eth0 ---- b3-eth0 | br-cloud |
@@ -18,6 +19,7 @@ from netnslab.state_plans import NOBODYS_MAC, Change, Scene
 STRAY_PORT, STRAY = "stray", "stray0"
 STRAY_MAC = "02:de:ad:be:ef:02"
 
+LOCK_PRIORITY = 80
 LOOPED_FRAMES = 200
 """A second of the victim's that come back by another port."""
 
@@ -93,6 +95,21 @@ def neighbour_wrong_gateway(scene: Scene) -> Change:
     return _wrong_neighbour(scene, scene.lab.topology.location_of(scene.victim.name).gateway)
 
 
+def endpoint_locked_out(scene: Scene) -> Change:
+    """What tools do to addresses that tried too often (fail2ban): the other end of a tunnel is among them."""
+    host = scene.wireguard_peer()["endpoint"].rpartition(":")[0]
+    return _locked_out(scene, f"route {{}} unreachable {host}/32")
+
+
+def neighbour_locked_out(scene: Scene) -> Change:
+    """The same of a neighbour, by a policy rule."""
+    return _locked_out(scene, f"rule {{}} to {scene.peer.node_ip}/32 prohibit priority {LOCK_PRIORITY}")
+
+
+def _locked_out(scene: Scene, line: str) -> Change:
+    return Change(do=(scene.step("ip", line.format("add")),), undo=(scene.step("ip", line.format("del")),))
+
+
 def _wrong_neighbour(scene: Scene, address: str) -> Change:
     return Change(
         do=(scene.step("ip", f"neighbour replace {address} dev eth0 lladdr {NOBODYS_MAC} nud permanent"),),
@@ -131,6 +148,8 @@ UNDERLAY_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "neighbour-wrong": neighbour_wrong,
         "neighbour-wrong-leader": neighbour_wrong,
         "neighbour-wrong-gateway": neighbour_wrong_gateway,
+        "node-route-blocked": endpoint_locked_out,
+        "node-route-blocked-neighbour": neighbour_locked_out,
     }
 )
 """By kind: the code of the verdict, with the form where there are several."""
@@ -140,6 +159,7 @@ FORMS: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys((k for k in UNDERLAY_PLANS if k.startswith("duplicate-address-")), "duplicate-address"),
         **dict.fromkeys(("neighbour-wrong-leader", "neighbour-wrong-gateway"), "neighbour-wrong"),
         "mac-moved-loop": "mac-moved",
+        "node-route-blocked-neighbour": "node-route-blocked",
     }
 )
 """The code that a further form deserves."""

@@ -73,6 +73,7 @@ PROOFS = {
     FaultCode.DUPLICATE_ADDRESS: _LAN,
     FaultCode.MAC_MOVED: f"{_LAN}; the switch's table of MAC addresses",
     FaultCode.NEIGHBOUR_WRONG: _LAN,
+    FaultCode.NODE_ROUTE_BLOCKED: "ip rule; ip route get ADDRESS; ip route show type unreachable",
     FaultCode.UNDERLAY_DEVICE_MISSING: "ip -d link show type tun; ip route get ENDPOINT",
     FaultCode.UNDERLAY_DEVICE_DOWN: "ip link show tailscale0 (wt0, nebula1); ip route get ENDPOINT",
     FaultCode.UNDERLAY_SILENT: "ip -s link show tailscale0 (wt0, nebula1), twice; ping PEER at its address there",

@@ -457,6 +457,8 @@ WITNESSES: Mapping[str, Witness] = {
     "neighbour-wrong": pair_is_cut,
     "neighbour-wrong-leader": pair_is_cut,
     "neighbour-wrong-gateway": pair_is_cut,
+    "node-route-blocked": pair_is_cut,
+    "node-route-blocked-neighbour": pair_is_cut,
     "overlay-device-missing-leader": victim_is_cut,
     "overlay-device-down-leader": victim_is_cut,
     "overlay-emptied-leader": victim_is_cut,

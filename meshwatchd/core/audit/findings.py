@@ -225,7 +225,8 @@ class FindingBook:
         if verdict.fault not in _EXPLAINABLE:
             return False
         is_of_tunnel = finding.code is FaultCode.WIREGUARD_PEER_MISSING or finding.is_cut_off
-        if is_of_tunnel or (finding.code is FaultCode.POD_ROUTE_DIVERTED and finding.peer):
+        is_of_route = finding.code in (FaultCode.POD_ROUTE_DIVERTED, FaultCode.NODE_ROUTE_BLOCKED)
+        if is_of_tunnel or (is_of_route and finding.peer):
             # Where it was the only one, or the last that answered, probes reach nobody and blame this node.
             is_blamed = verdict.culprit == finding.peer or (is_of_tunnel and not verdict.culprit)
             return is_blamed or (finding.peer in relays and verdict.culprit == self._node)

@@ -78,6 +78,8 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.ALLOWED_IPS_MISSING: _PODS_LOST,
         # The address that the overlay is probed by is among the pods'.
         FaultCode.POD_ROUTE_DIVERTED: _OVERLAY_LOST,
+        # The end of a tunnel, or a neighbour, which calls its leader dead then.
+        FaultCode.NODE_ROUTE_BLOCKED: _NOTHING_NEW,
         FaultCode.BGP_ROUTE_ESCAPED: _PODS_LOST,
         FaultCode.WIREGUARD_ENDPOINT_MOVED: _TUNNEL_LOST,
         FaultCode.WIREGUARD_NO_HANDSHAKE: _TUNNEL_LOST,
@@ -131,7 +133,8 @@ _OF_PATHS = (_UNDERLAY_LOST | {FaultCode.UNDETERMINED}) - {
 }
 """Verdicts about a path as a whole. Where the LAN loses some frames of a relay, which answers are missing is chance."""
 
-_CUT_OFF_BY = _OF_LAN | {FaultCode.CONNTRACK_FULL, FaultCode.POD_ROUTE_DIVERTED}
+_MISLED = (FaultCode.POD_ROUTE_DIVERTED, FaultCode.NODE_ROUTE_BLOCKED)
+_CUT_OFF_BY = _OF_LAN | {FaultCode.CONNTRACK_FULL, *_MISLED}
 """What leaves a relay that knows it so few who hear its hellos that they tell others."""
 
 _LED_ASTRAY = frozenset((FaultCode.NODE_UNREACHABLE, FaultCode.RELAY_NOT_FORWARDING))
@@ -308,7 +311,7 @@ def _outvote(verdict: Verdict, told: Iterable[PeerFault], relays: Container[Node
 
 def has_lost_relay(fault: FaultCode, node: str, verdict: Verdict, relays: Container[NodeName]) -> bool:
     """Whether a verdict is about a path with a relay that is hidden, misled or passes some flows; whoever is named."""
-    is_led_astray = fault is FaultCode.POD_ROUTE_DIVERTED and verdict.fault in _LED_ASTRAY
+    is_led_astray = fault in _MISLED and verdict.fault in _LED_ASTRAY
     # Of which nodes behind it the answers are missing is chance.
     is_picked = fault in _SOME_PASS and verdict.fault is FaultCode.NODE_UNREACHABLE
     return node in relays and (is_led_astray or is_picked or (fault in _OF_LAN and verdict.fault in _OF_PATHS))
@@ -348,7 +351,7 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
         return False
     # A member blames the leader at the other end of the tunnel; its own leader has looked at the device.
     is_own_tunnel = told.is_own_leader and verdict.fault is FaultCode.WIREGUARD_BLOCKED
-    is_of_tunnel = _IS_BELIEVED[told.fault] in (_TUNNEL_LOST, _ALL_LOST)
+    is_of_tunnel = told.fault is FaultCode.NODE_ROUTE_BLOCKED or _IS_BELIEVED[told.fault] in (_TUNNEL_LOST, _ALL_LOST)
     # A member misses pods whose packets its own leader does not hand to the tunnel.
     is_own_pods = told.is_own_leader and told.fault in _OF_PODS and verdict.fault in _PODS_LOST
     return verdict.culprit == told.culprit or (is_own_tunnel and is_of_tunnel) or is_own_pods

@@ -7,7 +7,7 @@ decides otherwise for some packets, while those of probes are routed as before:
     from a pod     the same, coming in by the bridge of this node's pods
     relayed        on a leader: from a member's pods out of the overlay, and from other locations out of the tunnel
     to own pods    from this node's address among its pods to another one there, by the bridge that once led there
-    to nodes       of other locations (core.audit.node_routes)
+    to nodes       of other locations, to neighbours and to the ends of tunnels (core.audit.node_routes)
 
 Of what leaves by a device that is not the mesh's the kernel is asked for the route as well. One for the very pods is
 somebody's, who has put it in the place of the mesh's or before it: `pod-route-escaped`, and it is left alone. In a
@@ -16,7 +16,7 @@ to it: that is `pod-route-diverted`, as it is by a rule.
 
 Only the kernel knows what comes of rules and tables together, so it is asked. All questions are asked when a rule or a
 route has changed and every REST_NS besides, ROUND of them every PAUSE_NS at most: whatever storm of changes there is, a
-node asks 1 920 times a minute at most, and a leader of six nodes at rest 46 times.
+node asks 1 920 times a minute at most, and a leader of six nodes at rest 52 times.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from meshwatchd.core.audit.daemon_routes import escape_finding, escape_questions
 from meshwatchd.core.audit.expected_entries import GoodState, is_understood
 from meshwatchd.core.audit.gateway_routes import gateway_finding, gateway_questions, is_gateway_mesh
 from meshwatchd.core.audit.native_route import is_native
-from meshwatchd.core.audit.node_routes import node_questions
+from meshwatchd.core.audit.node_routes import host_questions, node_questions
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
 from meshwatchd.model.faults import FaultCode
@@ -74,7 +74,8 @@ class PodQuestion:
         prefix: that a routing daemon routes to the peer, where the question is about that.
         is_former: the mesh routed these pods, or this node, while all was well, and does not now: somebody else's route
             for them is the one thing that tells a loss from a peer that was taken out of the mesh.
-        is_of_node: the packet is for the node itself.
+        host: an address of the node itself that the packet is for; empty where it is for its pods.
+        needed_by: who sends such packets below the mesh, by whatever device; empty where `devices` are the mesh's.
     """
 
     peer: Node
@@ -82,12 +83,13 @@ class PodQuestion:
     devices: frozenset[str]
     prefix: str = ""
     is_former: bool = False
-    is_of_node: bool = False
+    host: str = ""
+    needed_by: str = ""
 
     @property
     def subject(self) -> str:
         """The prefix that the question is about."""
-        return self.prefix or (f"{self.peer.node_ip}/32" if self.is_of_node else self.peer.pod_cidr)
+        return self.prefix or (f"{self.host}/32" if self.host else self.peer.pod_cidr)
 
 
 class PodRouteAudit:
@@ -169,7 +171,7 @@ class PodRouteAudit:
 
     def _judge(self, asked: PodQuestion, answer: RouteAnswer) -> RouteAnswer | None:
         """The answer, with the route that was taken, where it is wrong; else None."""
-        if not answer.device or answer.device in asked.devices:
+        if not answer.device or answer.device in asked.devices or asked.needed_by:
             return answer if _goes_nowhere(asked.question, answer) and not asked.is_former else None
         entry = self._ask(msgspec.structs.replace(asked.question, is_for_entry=True)).prefix
         is_wrong = entry == asked.subject if asked.is_former else not self._is_rerouted(asked, answer)
@@ -187,7 +189,8 @@ class PodRouteAudit:
             answer, prefix = self._wrong.get(each.question), each.subject
             if answer is not None and prefix not in told and len(told) < MAX_FOUND:
                 told.add(prefix)
-                finding = _escape(view, each, answer) if each.prefix else _finding(view, each, answer)
+                tell = _escape if each.prefix else _blocked if each.needed_by else _finding
+                finding = tell(view, each, answer)
                 yield from (finding,) if finding is not None else ()
 
     def _gateway_findings(self, view: View) -> Iterator[AuditFinding]:
@@ -231,7 +234,9 @@ def questions(view: View, standby_prefix: str, bridge: Link | None, *, is_forwar
     if is_forwarding:
         yield from _relayed(view, local, peers, devices)
     for peer, to_node, is_former in node_questions(view, local, devices, is_forwarding=is_forwarding):
-        yield PodQuestion(peer=peer, devices=devices, question=to_node, is_of_node=True, is_former=is_former)
+        yield PodQuestion(peer=peer, devices=devices, question=to_node, host=peer.node_ip, is_former=is_former)
+    for peer, to_host, why in host_questions(view, local):
+        yield PodQuestion(peer=peer, devices=frozenset(), question=to_host, host=to_host.destination, needed_by=why)
 
 
 def _relayed(view: View, local: Node, peers: list[Node], devices: frozenset[str]) -> Iterator[PodQuestion]:
@@ -325,14 +330,14 @@ def _finding(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFindin
     if peer.name == view.node:
         (wanted,) = asked.devices
         as_routed = f"this node's own pods in {peer.pod_cidr} are behind {wanted}: look at its state and its address"
-    elif not wanted and asked.is_of_node:
+    elif not wanted and asked.host:
         as_routed = f"the mesh has no route to {peer.node_ip} of {peer.name} any more"
     elif not wanted and is_native(mesh):
         as_routed = f"a peer of {mesh.wireguard_device} may carry {peer.pod_cidr} of {peer.name}"
     elif not wanted:
         as_routed = f"there is a route to {peer.node_ip} of {peer.name}, and none to its pods in {peer.pod_cidr}"
     is_anothers = answer.prefix == prefix and not wanted
-    is_escape = is_anothers and not asked.is_of_node and not is_native(mesh)
+    is_escape = is_anothers and not asked.host and not is_native(mesh)
     if is_anothers:
         by = f" by {answer.via}" if answer.via else ""
         as_routed = f"the main table has a route of {prefix}{by} into {answer.device}, and none of the mesh's"
@@ -343,13 +348,30 @@ def _finding(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFindin
         subject=prefix,
         peer=peer.name,
         culprit=view.node,
-        because=(
-            _say(asked.question, answer),
-            *((f"ip rule {answer.rule} decides",) if answer.rule else ()),
-            *(f"the main table has {each.kind} {each.dst}" for each in snapshot.dead_ends if each.dst == prefix),
-            as_routed,
-        ),
+        because=(*_what_happens(view, asked, answer), as_routed),
     )
+
+
+def _blocked(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFinding:
+    """What is lost below the mesh, whatever device it should leave by."""
+    own = (link.name for link in view.snapshot.links if asked.question.source in link.addresses)
+    return AuditFinding(
+        code=FaultCode.NODE_ROUTE_BLOCKED,
+        device=next(own, ""),
+        subject=asked.subject,
+        peer=asked.peer.name,
+        culprit=view.node,
+        because=(*_what_happens(view, asked, answer), asked.needed_by),
+    )
+
+
+def _what_happens(view: View, asked: PodQuestion, answer: RouteAnswer) -> Iterator[str]:
+    """What becomes of the packet, and the rule and the dead ends that make it so."""
+    yield _say(asked.question, answer)
+    if answer.rule:
+        yield f"ip rule {answer.rule} decides"
+    ends = (each for each in view.snapshot.dead_ends if each.dst == asked.subject)
+    yield from (f"the main table has {each.kind} {each.dst}" for each in ends)
 
 
 def _escape(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFinding | None:

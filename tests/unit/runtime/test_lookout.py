@@ -123,7 +123,7 @@ def test_of_the_pods_bridge_forwarding_alone_is_asked():
 
 
 def test_the_kernel_is_asked_where_it_routes_pods():
-    """What it says of packets that this node sends itself counts from the first look on."""
+    """What it says of packets that this node sends itself counts from the first look on, to neighbours as well."""
     route = DeviceRoute(dst="10.244.2.0/24", dev="kilo0", table=254, protocol=4)
     view = _view(msgspec.structs.replace(snapshot_of("b1"), device_routes=(route,)))
     routing = Routing(device="eth0")
@@ -131,7 +131,10 @@ def test_the_kernel_is_asked_where_it_routes_pods():
     found = [each.code for each in _lookout(routing=routing).findings(view, SECOND)]
 
     asked = [(each.source, each.destination, each.iif, each.is_for_entry) for each in routing.asked]
-    assert [("10.244.4.0", "10.244.2.0", "", is_for_entry) for is_for_entry in (False, True)] == asked
+    assert [
+        *(("10.244.4.0", "10.244.2.0", "", is_for_entry) for is_for_entry in (False, True)),
+        *(("10.2.0.11", neighbour, "", False) for neighbour in ("10.2.0.12", "10.2.0.13")),
+    ] == asked
     assert [FaultCode.POD_ROUTE_DIVERTED] == found
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from errno import EHOSTUNREACH
+from errno import EACCES, EHOSTUNREACH
 
 import msgspec
 import pytest
 
 from meshwatchd.core.audit.expected_entries import GoodState
-from meshwatchd.core.audit.node_routes import node_questions
+from meshwatchd.core.audit.node_routes import host_questions, node_questions
 from meshwatchd.core.audit.pod_routes import PodRouteAudit
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import Entries
@@ -130,3 +130,68 @@ def test_an_address_that_is_not_this_nodes_is_not_asked_from():
         snapshot=msgspec.structs.replace(view.snapshot, links=links), mesh=MESH, node="a1", hellos={}, good=None
     )
     assert [] == _asked(bare)
+
+
+def _with_tunnel(view, *endpoints):
+    """A leader whose tunnel leads to b1 at each of these endpoints."""
+    peers = tuple(
+        WireGuardPeer(public_key=f"key {number}", allowed_ips=("10.4.0.1/32",), endpoint=endpoint)
+        for number, endpoint in enumerate(endpoints)
+    )
+    state = WireGuardState(device="kilo0", public_key="a1", listen_port=51820, at_ns=0, peers=peers)
+    other = msgspec.structs.replace(
+        state, device="wg7", peers=(msgspec.structs.replace(peers[0], endpoint="192.0.2.9:1"),)
+    )
+    return msgspec.structs.replace(view.snapshot, wireguard=(state, other))
+
+
+def test_neighbours_and_the_ends_of_the_meshs_tunnels_are_asked_for():
+    """Not those of other tunnels, nor one that is known nowhere, nor IPv6, of which there is no question."""
+    view = _view("a1")
+    seen = _with_tunnel(view, "198.51.100.21:51820", "", "[2001:db8::1]:51820")
+    view = View(snapshot=seen, mesh=MESH, node="a1", hellos={}, good=None)
+    local = next(each for each in MESH.node if each.name == "a1")
+
+    assert [
+        ("a2", "192.168.100.11", "192.168.100.12", "a2 is a neighbour"),
+        ("a3", "192.168.100.11", "192.168.100.13", "a3 is a neighbour"),
+        ("b1", "192.168.100.11", "198.51.100.21", "kilo0 sends there what is for b1: 198.51.100.21:51820"),
+    ] == [(node.name, asked.source, asked.destination, why) for node, asked, why in host_questions(view, local)]
+    moved = msgspec.structs.replace(local, node_ip="192.168.100.99")
+    assert [] == [*host_questions(view, moved)], "the kernel refuses to be asked from there"
+
+
+@pytest.mark.parametrize(
+    ("address", "peer", "answer", "told"),
+    [
+        ("198.51.100.21", "b1", RouteAnswer(errno=EHOSTUNREACH), "go nowhere: unreachable"),
+        (
+            "192.168.100.13",
+            "a3",
+            RouteAnswer(errno=EACCES, rule="80: from all to A prohibit"),
+            "go nowhere: prohibited",
+        ),
+    ],
+)
+def test_a_route_or_rule_that_locks_a_node_out_is_told(address, peer, answer, told):
+    """`ip route add unreachable`, as fail2ban writes it: neither a filter nor a counter shows anything."""
+    view = _view("a1")
+    dead = DeviceRoute(dst=f"{address}/32", dev="", table=254, protocol=3, kind="unreachable")
+    seen = msgspec.structs.replace(_with_tunnel(view, "198.51.100.21:51820"), dead_ends=(dead,))
+    view = View(snapshot=seen, mesh=MESH, node="a1", hellos={}, good=None)
+    (found,) = _found(view, **{address.replace(".", "_"): answer})
+
+    assert (FaultCode.NODE_ROUTE_BLOCKED, "eth0", f"{address}/32") == found.name
+    assert (peer, "a1") == (found.peer, found.culprit)
+    assert told in found.because[0]
+    assert f"the main table has unreachable {address}/32" in found.because
+    assert (f"ip rule {answer.rule} decides" in found.because) is bool(answer.rule)
+
+
+@pytest.mark.parametrize("device", ["eth0", "bond7", "kilo0"])
+def test_below_the_mesh_any_device_will_do(device):
+    """Another card, a host mesh: where packets leave somewhere, probes tell whether they arrive."""
+    view = View(snapshot=_with_tunnel(_view("a1"), "198.51.100.21:51820"), mesh=MESH, node="a1", hellos={}, good=None)
+    there = RouteAnswer(device=device, prefix="198.51.100.21/32")
+
+    assert [] == _found(view, **{"198_51_100_21": there, "192_168_100_13": there})

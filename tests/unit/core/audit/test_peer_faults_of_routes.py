@@ -5,13 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from meshwatchd.core.audit.findings import FindingBook
 from meshwatchd.core.audit.peer_faults import confess, explain
+from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.events import PeerFault
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
 from meshwatchd.model.ids import NodeName
 from tests.support import hellos
 from tests.support.bench import Bench, ready
+from tests.support.lab_mesh import settings_for
 
 
 def _said(fault, blamed):
@@ -39,6 +42,39 @@ def test_a_relay_that_leads_packets_to_a_node_astray_is_why_it_is_out_of_reach(f
     named = explain(said, [word], tuple(map(NodeName, relays)))
 
     assert ((FaultCode.POD_ROUTE_DIVERTED, "b1") if is_explained else (fault, blamed)) == (named.fault, named.culprit)
+
+
+@pytest.mark.parametrize(
+    ("fault", "blamed", "is_explained"),
+    [
+        (FaultCode.NODE_UNREACHABLE, "b2", True),
+        (FaultCode.LEADER_DEAD, "b1", True),
+        (FaultCode.WIREGUARD_BLOCKED, "b1", True),
+        (FaultCode.WIREGUARD_BLOCKED, "a1", True),
+        (FaultCode.LEADER_DEAD, "a1", False),
+    ],
+)
+def test_a_relay_that_locks_a_node_out_is_why_its_tunnel_or_its_neighbour_is_silent(fault, blamed, is_explained):
+    """Its members blame the far end of the tunnel, that end this relay, a neighbour its leader, and others it."""
+    word = PeerFault(
+        fault=FaultCode.NODE_ROUTE_BLOCKED, culprit=NodeName("b1"), source=NodeName("b1"), is_own_leader=True
+    )
+    named = explain(_said(fault, blamed), [word], (NodeName("b1"), NodeName("a1")))
+
+    assert ((FaultCode.NODE_ROUTE_BLOCKED, "b1") if is_explained else (fault, blamed)) == (named.fault, named.culprit)
+
+
+@pytest.mark.parametrize("fault", [FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD])
+def test_who_locks_a_node_out_knows_why_it_is_silent(fault):
+    """And of no other node."""
+    locked = AuditFinding(
+        code=FaultCode.NODE_ROUTE_BLOCKED, device="eth0", subject="203.0.113.11/32", peer="a1", culprit="b1"
+    )
+    book = FindingBook(settings_for("b1"), "b1")
+    assert list(book.report((locked,), 1))
+
+    assert FaultCode.NODE_ROUTE_BLOCKED == book.explain(_said(fault, "a1")).fault
+    assert fault == book.explain(_said(fault, "a2")).fault
 
 
 @pytest.mark.parametrize("fault", [FaultCode.OVERLAY_NEW_FLOWS, FaultCode.CONNTRACK_FULL])
