@@ -45,7 +45,7 @@ UNDERLAY_FAULTS = (
     Fault(
         code=FaultCode.NODE_ROUTE_BLOCKED,
         layer=Layer.UNDERLAY,
-        title="a route or a policy rule of a node drops what it sends to another",
+        title="a route or a policy rule of a node drops what it sends to another, or no route leads there",
         remedy="ip route get ADDRESS, and ip rule: delete the route or the rule, and find out who made it: tools that"
         " lock addresses out (fail2ban) write such routes",
         confirm_ns=5 * _SECOND,

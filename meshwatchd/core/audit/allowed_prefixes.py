@@ -59,14 +59,19 @@ def missing_prefixes(
 
 
 def is_peer_of(node: Node, peer: WireGuardPeer) -> bool:
-    """Whether a node is at the other end of a peer: its own tunnel address, or its pods with that address among them.
+    """Whether a node is at the other end of a peer."""
+    return any(prefix in peer.allowed_ips for prefix in tunnel_prefixes(node))
+
+
+def tunnel_prefixes(node: Node) -> tuple[str, ...]:
+    """What is allowed to the peer at whose end a node is: its tunnel address, or its pods with that address among them.
 
     Where pods are routed straight into the tunnel, as with flannel's wireguard backend, AllowedIPs are the pods alone.
     """
     if not node.wireguard_ip:
-        return False
+        return ()
     is_native = node.wireguard_ip == node.overlay_ip and node.has_pod_address()
-    return f"{node.wireguard_ip}/32" in peer.allowed_ips or (is_native and node.pod_cidr in peer.allowed_ips)
+    return (f"{node.wireguard_ip}/32", *((node.pod_cidr,) if is_native else ()))
 
 
 def is_of_mesh(peer: WireGuardPeer, mesh: MeshSettings) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import cycle
 
-from meshwatchd.core.audit.allowed_prefixes import is_peer_of
+from meshwatchd.core.audit.allowed_prefixes import tunnel_prefixes
 from meshwatchd.core.audit.expected_entries import is_understood
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.route_lookup import RouteQuestion
@@ -67,10 +67,10 @@ def host_questions(view: View, local: Node) -> Iterator[tuple[Node, RouteQuestio
         if each.location == local.location and each.name != local.name:
             yield each, RouteQuestion(source=local.node_ip, destination=each.node_ip), f"{each.name} is a neighbour"
     device = view.mesh.wireguard_device
-    peers = [peer for state in view.snapshot.wireguard if state.device == device for peer in state.peers]
-    for peer in peers:
-        node = next((each for each in view.mesh.node if is_peer_of(each, peer)), None)
-        if node is not None and node.name != local.name and peer.host and ":" not in peer.host:
+    nodes = {prefix: each for each in view.mesh.node if each.name != local.name for prefix in tunnel_prefixes(each)}
+    for peer in (each for state in view.snapshot.wireguard if state.device == device for each in state.peers):
+        node = next((nodes[prefix] for prefix in peer.allowed_ips if prefix in nodes), None)
+        if node is not None and peer.host and ":" not in peer.host:
             question = RouteQuestion(source=local.node_ip, destination=peer.host)
             yield node, question, f"{device} sends there what is for {node.name}: {peer.endpoint}"
 

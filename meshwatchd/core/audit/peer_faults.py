@@ -79,7 +79,7 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         # The address that the overlay is probed by is among the pods'.
         FaultCode.POD_ROUTE_DIVERTED: _OVERLAY_LOST,
         # The end of a tunnel, or a neighbour, which calls its leader dead then.
-        FaultCode.NODE_ROUTE_BLOCKED: _NOTHING_NEW,
+        FaultCode.NODE_ROUTE_BLOCKED: _ALL_LOST,
         FaultCode.BGP_ROUTE_ESCAPED: _PODS_LOST,
         FaultCode.WIREGUARD_ENDPOINT_MOVED: _TUNNEL_LOST,
         FaultCode.WIREGUARD_NO_HANDSHAKE: _TUNNEL_LOST,
@@ -351,7 +351,7 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
         return False
     # A member blames the leader at the other end of the tunnel; its own leader has looked at the device.
     is_own_tunnel = told.is_own_leader and verdict.fault is FaultCode.WIREGUARD_BLOCKED
-    is_of_tunnel = told.fault is FaultCode.NODE_ROUTE_BLOCKED or _IS_BELIEVED[told.fault] in (_TUNNEL_LOST, _ALL_LOST)
+    is_of_tunnel = _IS_BELIEVED[told.fault] in (_TUNNEL_LOST, _ALL_LOST)
     # A member misses pods whose packets its own leader does not hand to the tunnel.
     is_own_pods = told.is_own_leader and told.fault in _OF_PODS and verdict.fault in _PODS_LOST
     return verdict.culprit == told.culprit or (is_own_tunnel and is_of_tunnel) or is_own_pods

@@ -66,7 +66,7 @@ def test_a_relay_that_locks_a_node_out_is_why_its_tunnel_or_its_neighbour_is_sil
 
 @pytest.mark.parametrize("fault", [FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD])
 def test_who_locks_a_node_out_knows_why_it_is_silent(fault):
-    """And of no other node."""
+    """And of no other node; where that was the last that answered, why it reaches nobody."""
     locked = AuditFinding(
         code=FaultCode.NODE_ROUTE_BLOCKED, device="eth0", subject="203.0.113.11/32", peer="a1", culprit="b1"
     )
@@ -75,6 +75,9 @@ def test_who_locks_a_node_out_knows_why_it_is_silent(fault):
 
     assert FaultCode.NODE_ROUTE_BLOCKED == book.explain(_said(fault, "a1")).fault
     assert fault == book.explain(_said(fault, "a2")).fault
+    alone = _said(FaultCode.LOCAL, "b1")
+    assert FaultCode.NODE_ROUTE_BLOCKED == book.explain(alone, (NodeName("a1"),)).fault
+    assert alone == book.explain(alone, (NodeName("a2"),))
 
 
 @pytest.mark.parametrize("fault", [FaultCode.OVERLAY_NEW_FLOWS, FaultCode.CONNTRACK_FULL])
