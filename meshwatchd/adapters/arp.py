@@ -43,14 +43,13 @@ _SNAP_BYTES: Final = 128
 
 def encode_probe(own_mac: bytes, address: str, to: bytes = _EVERYBODY) -> bytes:
     """The frame that asks for an address, 42 bytes; drivers pad it."""
-    target = socket.inet_aton(address)
-    return _FRAME.pack(to, own_mac, ETH_P_ARP, _ETHERNET, _IPV4, 6, 4, _REQUEST, own_mac, bytes(4), bytes(6), target)
+    return _encode_request(to, own_mac, sender=bytes(4), target=socket.inet_aton(address))
 
 
 def encode_announcement(own_mac: bytes, address: str) -> bytes:
     """The frame that tells everybody which MAC has an address, 42 bytes."""
     own = socket.inet_aton(address)
-    return _FRAME.pack(_EVERYBODY, own_mac, ETH_P_ARP, _ETHERNET, _IPV4, 6, 4, _REQUEST, own_mac, own, bytes(6), own)
+    return _encode_request(_EVERYBODY, own_mac, sender=own, target=own)
 
 
 def decode_answer(frame: bytes, address: str) -> str:
@@ -98,6 +97,10 @@ async def ask_by(opened: socket.socket, own_mac: bytes, address: str, expected: 
         heard=min(PROBES, max((broadcast[mac] for mac in expected), default=0)),
         heard_alone=min(PROBES, alone.total()),
     )
+
+
+def _encode_request(to: bytes, own_mac: bytes, *, sender: bytes, target: bytes) -> bytes:
+    return _FRAME.pack(to, own_mac, ETH_P_ARP, _ETHERNET, _IPV4, 6, 4, _REQUEST, own_mac, sender, bytes(6), target)
 
 
 def _packed(mac: str) -> bytes:
