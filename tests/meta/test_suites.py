@@ -41,3 +41,11 @@ def test_every_test_belongs_to_a_suite():
         if (is_marked and not _is_below(place, lab)) or (not is_lab_only and not _is_below(place, quick)):
             homeless.append(str(place))
     assert [] == homeless
+
+
+def test_what_a_folder_shares_ends_with_it():
+    """A package's fixtures lie in a package: elsewhere pytest keeps them, such as a mesh under load, to the end."""
+    conftests = [path for path in python_files("tests") if path.name == "conftest.py"]
+    sharing = [path.parent for path in conftests if 'scope="package"' in path.read_text(encoding="utf-8")]
+    assert sharing
+    assert [] == [str(folder) for folder in sharing if not (folder / "__init__.py").exists()]
