@@ -19,6 +19,8 @@ LAB     := $(PYTHON) -m netnslab
 # Debian's plain `su` leaves the sbin directories out, where ip, nft and modprobe live.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 export PYTHONPATH := $(CURDIR):$(CURDIR)/netns-lab:$(CURDIR)/kube
+# Each of a lab's twenty processes would be compiled anew at each start, and all tests in each worker.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Tests that need neither root nor a lab, in the order in which a failure is cheapest to understand.
 QUICK_TESTS := tests/unit tests/property tests/golden tests/contract tests/sim tests/meta
