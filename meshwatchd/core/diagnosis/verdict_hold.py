@@ -28,6 +28,9 @@ has to last as long as a side issue.
 SIDE_ISSUE_NS = 3_000 * MS
 """A lone silent node or standby is stated only when it lasts: often it is the first sign of something bigger."""
 
+REMNANT_NS = 10_000 * MS
+"""So long it lasts after this node has heard nobody: a device that flaps lets some through, and then none again."""
+
 _SIDE_ISSUES = frozenset(
     {
         FaultCode.NODE_UNREACHABLE,
@@ -60,6 +63,8 @@ last when it is over. What a kernel believes of a path may be the truth, which i
 _UNSETTLED = frozenset(
     {FaultCode.UNDETERMINED, FaultCode.ALL_PATHS_DOWN, FaultCode.LOCAL, FaultCode.PROBE_PORT_BLOCKED}
 )
+
+_HEARD_NOBODY = frozenset({FaultCode.ALL_PATHS_DOWN, FaultCode.LOCAL})
 
 _FOUND = frozenset(fault.code for fault in DEVICE_FAULTS)
 """Causes that were found in a kernel: probes have said before that something is broken, and these say what."""
@@ -114,7 +119,7 @@ class VerdictKeeper:
         if self._names_cause(verdict):
             return 0
         if verdict.fault in _SIDE_ISSUES:
-            return SIDE_ISSUE_NS
+            return REMNANT_NS if self.current.fault in _HEARD_NOBODY else SIDE_ISSUE_NS
         if verdict.fault is FaultCode.NONE or verdict.fault in _FOUND:
             return 0
         if verdict.fault in _UNSETTLED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.core.diagnosis.verdict_hold import REPLACE_NS, SETTLE_NS, SIDE_ISSUE_NS, VerdictKeeper
+from meshwatchd.core.diagnosis.verdict_hold import REMNANT_NS, REPLACE_NS, SETTLE_NS, SIDE_ISSUE_NS, VerdictKeeper
 from meshwatchd.core.session.cusum import TRIP_NATS
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
 from meshwatchd.model.settings import SECOND
@@ -35,7 +35,7 @@ def _keeper(fault=None):
 
 def _stated_after(keeper, verdict):
     """How long a verdict has to stand until it is stated."""
-    for waited in (0, REPLACE_NS, SETTLE_NS, SIDE_ISSUE_NS):
+    for waited in (0, REPLACE_NS, SETTLE_NS, SIDE_ISSUE_NS, REMNANT_NS):
         if keeper.update(verdict, START + waited) is not None:
             return waited
     return None
@@ -67,6 +67,19 @@ def test_a_layer_that_is_named_is_stated_at_once(fault):
 def test_what_may_be_the_first_sign_of_something_bigger_has_to_last(fault, patience_ns):
     """A vague word is worth waiting for a better one."""
     assert patience_ns == _stated_after(_keeper(), _verdict(fault))
+
+
+@pytest.mark.parametrize(
+    ("before", "patience_ns"),
+    [
+        (FaultCode.ALL_PATHS_DOWN, REMNANT_NS),
+        (FaultCode.LOCAL, REMNANT_NS),
+        (FaultCode.OVERLAY_NEW_FLOWS, SIDE_ISSUE_NS),
+    ],
+)
+def test_who_has_heard_nobody_accuses_one_node_only_when_it_lasts(before, patience_ns):
+    """A switch that gave b1's frames to another port let a1 and a2 through for three seconds, and a3 was named."""
+    assert patience_ns == _stated_after(_keeper(before), _verdict(FaultCode.NODE_UNREACHABLE, "a3"))
 
 
 @pytest.mark.parametrize("fault", [FaultCode.FRAGMENTS_DROPPED, FaultCode.MTU_POISONED])
