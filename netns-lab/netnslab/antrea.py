@@ -12,15 +12,13 @@ Source: antrea 2.x pkg/agent/route/route_linux.go, docs/design/ovs-pipeline.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from netnslab import pods
-from netnslab.backends.model import Needs
-from netnslab.overlay import Overlay, OverlayPlan
+from netnslab.no_tunnel import NoTunnel
+from netnslab.overlay import OverlayPlan
 from netnslab.topology import Node, Topology
-from netnslab.wireguard import KeyPair, Program
 
 NAME = "antrea"
 GATEWAY, BRIDGE, TUNNEL = "antrea-gw0", "br-int", "vxlan_sys_4789"
@@ -32,15 +30,10 @@ TUNNEL_MTU_BYTES = 65485
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Antrea:
+class Antrea(NoTunnel):
     """The pod network of a cluster, and what stands in the place of a fabric: no node has WireGuard."""
 
-    needs: Needs = field(default_factory=Needs)
     relay_device: str = GATEWAY
-    ipip_device: str = ""
-    device: str = ""
-    carries_overlay: bool = True
-    programs: tuple[Program, ...] = ()
 
     def plan(self, topology: Topology, node: Node, *, pod_network: Path, has_ipip_device: bool = False) -> OverlayPlan:
         """Switch, port, pod and tunnel, and route, neighbour and FDB entry of every other node."""
@@ -62,31 +55,6 @@ class Antrea:
             bridge=tuple(fdb_line(other) for other in others),
             pod=pods.pod_lines(node),
         )
-
-    def has_device(self, topology: Topology, node: Node) -> bool:
-        """Nobody has one."""
-        del topology, node
-        return False
-
-    def configuration(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> str:
-        """Of no device."""
-        del topology, node, keys
-        return ""
-
-    def device_lines(self, topology: Topology, node: Node) -> tuple[str, ...]:
-        """Of no device."""
-        del topology, node
-        return ()
-
-    def route_lines(self, topology: Topology, node: Node, overlay: Overlay) -> tuple[str, ...]:
-        """None: they need the port, and come with it."""
-        del topology, node, overlay
-        return ()
-
-    def files(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> dict[Path, str]:
-        """All that Antrea keeps is in the cluster's API and in Open vSwitch's database."""
-        del topology, node, keys
-        return {}
 
 
 def tunnel_lines() -> tuple[str, ...]:

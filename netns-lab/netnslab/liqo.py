@@ -14,15 +14,14 @@ Source: liqo 1.x, pkg/fabric, pkg/gateway, pkg/liqo-controller-manager/networkin
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from netnslab import pods
-from netnslab.backends.model import Needs
-from netnslab.overlay import Overlay, OverlayPlan
+from netnslab.no_tunnel import NoTunnel
+from netnslab.overlay import OverlayPlan
 from netnslab.topology import Location, Node, Topology
-from netnslab.wireguard import KeyPair, Program
 
 NAME = "liqo"
 TUNNEL = "liqo-tunnel"
@@ -61,7 +60,7 @@ def remote_cidr(topology: Topology, node: Node) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Liqo:
+class Liqo(NoTunnel):
     """The pod network of a cluster with Liqo beside it, and what stands in the place of a fabric.
 
     Attributes:
@@ -69,12 +68,6 @@ class Liqo:
     """
 
     kind: str = KIND
-    needs: Needs = field(default_factory=Needs)
-    relay_device: str = ""
-    ipip_device: str = ""
-    device: str = ""
-    carries_overlay: bool = True
-    programs: tuple[Program, ...] = ()
 
     def plan(self, topology: Topology, node: Node, *, pod_network: Path, has_ipip_device: bool = False) -> OverlayPlan:
         """The pod's link, routes to the neighbours' pods, Liqo's device, routes and rules; on a leader its gateway."""
@@ -92,31 +85,6 @@ class Liqo:
             nft=tuple(_node_port(node)) if is_gateway else (),
             pod=(*pods.pod_lines(node), *(gateway_lines(topology, node, kind=self.kind) if is_gateway else ())),
         )
-
-    def has_device(self, topology: Topology, node: Node) -> bool:
-        """No host has WireGuard."""
-        del topology, node
-        return False
-
-    def configuration(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> str:
-        """Of no device."""
-        del topology, node, keys
-        return ""
-
-    def device_lines(self, topology: Topology, node: Node) -> tuple[str, ...]:
-        """Of no device."""
-        del topology, node
-        return ()
-
-    def route_lines(self, topology: Topology, node: Node, overlay: Overlay) -> tuple[str, ...]:
-        """None: they come with Liqo's device."""
-        del topology, node, overlay
-        return ()
-
-    def files(self, topology: Topology, node: Node, keys: Mapping[str, KeyPair]) -> dict[Path, str]:
-        """All that Liqo keeps is in the cluster's API."""
-        del topology, node, keys
-        return {}
 
 
 def device_lines(topology: Topology, node: Node, *, kind: str = KIND, remote: str = "") -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import cast
 
 import pytest
@@ -47,6 +48,15 @@ def mesh(tmp_path_factory) -> Iterator[Stage]:
 
 def _memory(place: Inhabitant) -> str:
     return place.run(["cat", "/var/lib/meshwatchd/overlay-good.json"]).stdout
+
+
+@contextmanager
+def _kilo_beside(place: Inhabitant) -> Iterator[None]:
+    """Its routes over the device go with it. Kilo itself puts them back at the end; it does not run in this lab."""
+    routes = place.run(["ip", "route", "show", "dev", DEVICE, "proto", "static"], check=True).stdout.splitlines()
+    yield
+    for route in routes:
+        place.run(["ip", "route", "replace", *route.split(), "dev", DEVICE, "proto", "static"], check=True)
 
 
 def _state(place: Inhabitant) -> tuple[tuple[str, ...], ...]:
@@ -175,14 +185,10 @@ def test_a_device_that_went_down_and_up_is_filled_again(mesh):
     mesh.settle()
     place = mesh.lab.node("b2")
     before = _state(place)
-    kilo = place.run(["ip", "route", "show", "dev", DEVICE, "proto", "static"]).stdout.splitlines()
     began_ns = time.monotonic_ns()
-    with run_queue(mesh.daemons.agent_pid("b2")) as queue:
+    with _kilo_beside(place), run_queue(mesh.daemons.agent_pid("b2")) as queue:
         place.run(["sh", "-c", f"ip link set {DEVICE} down && ip link set {DEVICE} up"], check=True)
         repaired = _await_repair(mesh, began_ns)
-    # Kilo itself puts its routes back; it does not run in this lab.
-    for line in kilo:
-        place.run(["ip", "route", "replace", *line.split(), "dev", DEVICE, "proto", "static"], check=True)
     raised = _raised(mesh, began_ns)
 
     assert [("b2", "overlay-emptied")] == [(each.node, each.fields["fault"]) for each in raised]
@@ -195,7 +201,6 @@ def test_a_device_as_flanneld_recreates_it_is_filled_again(mesh):
     mesh.settle()
     place, node = mesh.lab.node("b2"), mesh.lab.topology.nodes["b2"]
     before = _state(place)
-    kilo = place.run(["ip", "route", "show", "dev", DEVICE, "proto", "static"]).stdout.splitlines()
     vxlan = f"type vxlan id 1 local {node.node_ip} dev eth0 dstport 8472 nolearning"
     steps = (
         f"ip link del {DEVICE}",
@@ -204,10 +209,9 @@ def test_a_device_as_flanneld_recreates_it_is_filled_again(mesh):
         f"ip link set {DEVICE} up",
     )
     began_ns = time.monotonic_ns()
-    place.run(["sh", "-c", " && ".join(steps)], check=True)
-    _await_repair(mesh, began_ns)
-    for line in kilo:
-        place.run(["ip", "route", "replace", *line.split(), "dev", DEVICE, "proto", "static"], check=True)
+    with _kilo_beside(place):
+        place.run(["sh", "-c", " && ".join(steps)], check=True)
+        _await_repair(mesh, began_ns)
     raised = _raised(mesh, began_ns)
 
     assert [("b2", "overlay-emptied")] == [(each.node, each.fields["fault"]) for each in raised]
@@ -219,13 +223,10 @@ def test_a_device_that_somebody_took_down_is_taken_up_and_filled(mesh):
     mesh.settle()
     place = mesh.lab.node("b2")
     before = _state(place)
-    kilo = place.run(["ip", "route", "show", "dev", DEVICE, "proto", "static"]).stdout.splitlines()
     began_ns = time.monotonic_ns()
-    with run_queue(mesh.daemons.agent_pid("b2")) as queue:
+    with _kilo_beside(place), run_queue(mesh.daemons.agent_pid("b2")) as queue:
         place.run(["ip", "link", "set", DEVICE, "down"], check=True)
         repaired = _await_repair(mesh, began_ns)
-    for line in kilo:
-        place.run(["ip", "route", "replace", *line.split(), "dev", DEVICE, "proto", "static"], check=True)
     raised = _raised(mesh, began_ns)
 
     assert [("b2", "overlay-device-down")] == [(each.node, each.fields["fault"]) for each in raised]
