@@ -26,7 +26,7 @@ OUTER = 50
 def mesh(tmp_path_factory) -> Iterator[Stage]:
     """One mesh for all tests of this file, measured once."""
     with stage(tmp_path_factory.mktemp("sizes"), settings=QUICK, rate=10) as built:
-        wait_until(lambda: is_measured(built), timeout_s=SETTLE_S, what="every path to be measured", poll_s=2)
+        wait_until(lambda: is_measured(built), timeout_s=SETTLE_S, what="every path to be measured", poll_s=0.5)
         yield built
 
 
