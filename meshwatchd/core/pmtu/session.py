@@ -3,7 +3,7 @@
     BASE        a small probe is asked for until one is answered
     SEARCHING   the full size does not pass: the limit is being searched
     COMPLETE    the limit is known; in rest one probe of that size a round, and one of the full size where they differ
-    ERROR       small probes die as well: the path is down, and nobody speaks of sizes
+    ERROR       small probes die as well: the path is down, and nobody speaks of sizes; asked for like BASE
 
 RFC 8899 waits 10 minutes before it tries a larger size again. Here every third round does, so that a fault is seen to
 be over when it is; the full size costs no more than any other.
@@ -102,6 +102,11 @@ class SizeSession:
     def has_learned_less(self) -> bool:
         """Whether the kernel believes that less than the full size passes."""
         return 0 < self.learned_mtu_bytes < self.goal_bytes
+
+    @property
+    def _is_unheard(self) -> bool:
+        """Whether not even small probes are known to pass."""
+        return self.state in (SizeState.BASE, SizeState.ERROR)
 
     @property
     def _is_resting(self) -> bool:
@@ -255,9 +260,8 @@ class SizeSession:
         interval_ns = self.rest_ns if self.is_well else self.interval_ns
         # On its grid; but who has been hastened again and again has not looked ahead for that long.
         self._rest_at = min(max(self._rest_at + interval_ns, now), now + interval_ns)
-        if self.state is SizeState.BASE:
-            return Trial(SMALL_BYTES, 0)
-        return Trial(self._rest_bytes(), 0)
+        # What is dead is dead for small packets too, and large ones would only burden what is left.
+        return Trial(SMALL_BYTES if self._is_unheard else self._rest_bytes(), 0)
 
     def _rest_bytes(self) -> int:
         """The full size; where it does not pass also the size that does, and one byte more."""
@@ -275,7 +279,9 @@ class SizeSession:
             self._step(self._search, trial.size_bytes, outcome, now)
         elif outcome is Outcome.ECHOED:
             self._passed(trial.size_bytes, now)
-        elif self.state is SizeState.BASE or (self.is_blocked and trial.size_bytes > self.both_bytes):
+        elif trial.size_bytes == SMALL_BYTES and self._is_unheard:
+            return
+        elif self.is_blocked and trial.size_bytes > self.both_bytes:
             self._missed_again(trial)
         elif outcome is not None:
             self._failed(trial.size_bytes, outcome, now)
@@ -295,10 +301,11 @@ class SizeSession:
                 self.missed_at, self._looks_in_vain = self._asked_at, 0
 
     def _passed(self, size_bytes: int, now: int) -> None:
-        if self.state is SizeState.BASE:
+        if self._is_unheard and size_bytes < max(self.goal_bytes, SMALL_BYTES + 1):
+            if self.state is SizeState.BASE:
+                self.both_bytes = self.outbound_bytes = SMALL_BYTES if self.goal_bytes else 0
             if self.goal_bytes:
                 self.state, self.due = SizeState.COMPLETE, now
-                self.both_bytes = self.outbound_bytes = SMALL_BYTES
             return
         self.state = SizeState.COMPLETE
         if size_bytes >= self.goal_bytes:

@@ -150,6 +150,35 @@ def test_a_path_that_dies_is_no_black_hole():
     assert line.session.is_measured
 
 
+def test_a_dead_path_is_asked_by_small_probes_until_one_is_answered():
+    """Large ones would fill what is left of the way: 21 a second for each session, and as many answers."""
+    line = _watched()
+    line.loss = 1.0
+    line.run(10 * SECOND, lambda: line.session.state is SizeState.ERROR)
+    line.sent.clear()
+    line.run(60 * SECOND)
+
+    assert {SMALL_BYTES} == set(line.sent)
+    assert len(line.sent) <= 61
+    line.loss, line.there = 0.0, 1400
+    assert line.run(5 * SECOND, lambda: line.session.is_blocked) < 2 * SECOND
+    line.settle()
+    assert (1400, 1400) == line.measured()
+
+
+def test_a_black_hole_on_a_path_that_was_dead_meanwhile_is_still_one():
+    """What was proven stands, and the full size is asked for as soon as anything passes."""
+    line = _watched()
+    line.there = 1400
+    line.settle()
+    line.loss = 1.0
+    line.run(30 * SECOND)
+    assert line.session.is_blocked
+    line.loss, line.there = 0.0, 9000
+
+    assert line.run(10 * SECOND, lambda: not line.session.is_blocked) < 5 * SECOND
+
+
 def test_recovery_is_seen_within_three_rounds():
     """The full size is asked for still."""
     line = _watched()
