@@ -78,7 +78,9 @@ def plan_greetings(
     wanted = (each for each in others if each not in mine and (each in certain or each not in aliases))
     seldom_ns = direct_ns(crowds.sizes[home], is_relay=is_relay)
     slow_ns = {each: seldom_ns if each in direct else OTHER_NS for each in wanted}
-    return GreetingPlan(known, rings, slow_ns, frozenset(slow_ns) if through else frozenset())
+    # Whose tunnel is broken may hear nothing by it of what is wrong with the other end.
+    urgent = slow_ns if through else [each for each in direct if is_relay and each in slow_ns]
+    return GreetingPlan(known, rings, slow_ns, frozenset(urgent))
 
 
 def _through(own: Hello | None, peers: Mapping[NodeName, Hello]) -> tuple[str, ...]:

@@ -58,6 +58,7 @@ def test_where_a_large_location_is_seen_from_is_asked_by_its_relays():
         for is_relay in (True, False)
     ]
     assert [DIRECT_NS, 33 * DIRECT_NS] == [plan.others["198.51.100.21"] for plan in plans]
+    assert [{"198.51.100.21"}, set()] == [plan.urgent for plan in plans], "a change is told there by relays, at once"
 
 
 def _native(name):
