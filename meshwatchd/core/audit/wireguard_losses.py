@@ -6,7 +6,8 @@
     wg set wg0 peer KEY allowed-ips ""   the same: WireGuard sends nothing to it, and takes nothing from it
 
 Both show only against what was there while all was well. A peer whose prefixes another one has is no loss: its key was
-exchanged, or its prefixes were taken (core.audit.wireguard). Neither is one whose node has left the mesh.
+exchanged, or its prefixes were taken (core.audit.wireguard). Neither is one whose node has left the mesh, nor one that
+the mesh's own agent has taken away: Kilo drops a node that was silent for a minute, with all routes to it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from meshwatchd.core.audit.allowed_prefixes import is_peer_of
 from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.core.audit.native_peers import Known, advice
 from meshwatchd.core.audit.native_route import is_native
-from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD
+from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD, Trait, traits_of
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, Snapshot, WireGuardState
 
@@ -72,7 +73,8 @@ def look_for_losses(
         yield from _down(snapshot.link(device), node)
     for state in running:
         if state.device == device:
-            yield from _lost_peers(Known(state=state, was=was, mesh=mesh, node=node, hellos=hellos), was)
+            known = Known(state=state, was=was, mesh=mesh, node=node, hellos=hellos)
+            yield from _lost_peers(known, was, _routed(snapshot, mesh))
 
 
 def _down(link: Link | None, node: str) -> Iterator[AuditFinding]:
@@ -90,14 +92,23 @@ def _is_gone(snapshot: Snapshot, good: GoodState) -> bool:
     return good.is_over_tunnel and snapshot.link(good.device) is None
 
 
-def _lost_peers(known: Known, was: WireGuardState) -> Iterator[AuditFinding]:
+def _routed(snapshot: Snapshot, mesh: MeshSettings) -> frozenset[str] | None:
+    """What is routed into the device where the mesh's agent takes routes away with a peer; else None."""
+    if Trait.REPLACES_ROUTES not in traits_of((mesh.profile,), mesh.traits):
+        return None
+    routes = (each for each in snapshot.device_routes if each.dev == mesh.wireguard_device)
+    return frozenset(each.dst for each in routes if each.table == MAIN_TABLE)
+
+
+def _lost_peers(known: Known, was: WireGuardState, routed: frozenset[str] | None) -> Iterator[AuditFinding]:
     state, node = known.state, known.node
     # Where pods are routed straight into the tunnel each prefix is looked for (core.audit.native_peers).
     present = {peer.public_key for peer in state.peers if peer.allowed_ips or is_native(known.mesh)}
     bare = {peer.public_key for peer in state.peers} - present
     taken = {prefix for peer in state.peers for prefix in peer.allowed_ips}
     for peer in was.peers:
-        if peer.public_key in present or taken & set(peer.allowed_ips):
+        is_dropped = routed is not None and routed.isdisjoint(peer.allowed_ips)
+        if is_dropped or peer.public_key in present or not taken.isdisjoint(peer.allowed_ips):
             continue
         lost = next((each for each in known.mesh.node if is_peer_of(each, peer)), None)
         if lost is not None and lost.name != node:

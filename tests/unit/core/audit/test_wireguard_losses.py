@@ -7,8 +7,9 @@ import pytest
 
 from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.core.audit.wireguard_losses import has_lost_tunnel, look_for_losses
+from meshwatchd.model.audit import MAIN_TABLE
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.snapshot import Snapshot, WireGuardPeer, WireGuardState
+from meshwatchd.model.snapshot import DeviceRoute, Snapshot, WireGuardPeer, WireGuardState
 from tests.support.lab_mesh import declared_mesh, snapshot_of
 
 MESH = declared_mesh()
@@ -16,15 +17,23 @@ A1 = next(each for each in MESH.node if each.name == "a1")
 PEER = WireGuardPeer(public_key="KEY-A", allowed_ips=("10.244.1.0/24", f"{A1.wireguard_ip}/32"))
 STRANGER = WireGuardPeer(public_key="KEY-C", allowed_ips=("10.9.0.0/24",))
 DEVICE = WireGuardState(device="kilo0", public_key="OWN", listen_port=51820, at_ns=1, peers=(PEER, STRANGER))
+ROUTES = tuple(
+    DeviceRoute(dst=prefix, dev="kilo0", table=MAIN_TABLE, protocol=17) for prefix in (A1.pod_cidr, f"{A1.node_ip}/32")
+)
+"""Kilo's own; they stand as long as Kilo knows the node."""
 GOOD = GoodState(boot="b", device="flannel.1", wireguard=(DEVICE,))
+
+
+def _seen(routes=ROUTES):
+    return msgspec.structs.replace(snapshot_of("b1"), device_routes=routes)
 
 
 def _without(snapshot: Snapshot, *names: str) -> Snapshot:
     return msgspec.structs.replace(snapshot, links=tuple(each for each in snapshot.links if each.name not in names))
 
 
-def _found(snapshot, *states, good: GoodState | None = GOOD, node="b1"):
-    found = look_for_losses(snapshot, states, mesh=MESH, node=node, good=good)
+def _found(snapshot, *states, good: GoodState | None = GOOD, node="b1", mesh=MESH):
+    found = look_for_losses(snapshot, states, mesh=mesh, node=node, good=good)
     return [(each.code, each.subject, each.peer, each.culprit) for each in found]
 
 
@@ -59,13 +68,25 @@ def test_a_peer_that_was_taken_is_named_with_its_node(peers, is_lost):
     """Not one that is no node of the mesh, and not one whose prefixes another peer has."""
     expected = [(FaultCode.WIREGUARD_PEER_MISSING, "KEY-A", "a1", "b1")] if is_lost else []
 
-    assert expected == _found(snapshot_of("b1"), _with(*peers))
+    assert expected == _found(_seen(), _with(*peers))
+
+
+def test_a_peer_that_kilo_has_dropped_is_no_loss_of_this_node():
+    """A location of one node is dead for more than a minute: peer and routes are gone, on every node that lives.
+
+    Other agents leave the routes, or never had any.
+    """
+    elsewhere = (msgspec.structs.replace(ROUTES[0], dev="flannel.1"), msgspec.structs.replace(ROUTES[0], table=7701))
+    plain = msgspec.structs.replace(MESH, profile="flannel")
+
+    assert [] == _found(_seen(()), _with(STRANGER)) == _found(_seen(elsewhere), _with(STRANGER))
+    assert [(FaultCode.WIREGUARD_PEER_MISSING, "KEY-A", "a1", "b1")] == _found(_seen(()), _with(STRANGER), mesh=plain)
 
 
 def test_a_peer_that_is_there_without_prefixes_is_told_apart_from_one_that_is_gone():
     """`wg show` lists it, and the sentence says what is missing of it."""
     bare = _with(msgspec.structs.replace(PEER, allowed_ips=()))
-    (found,) = look_for_losses(snapshot_of("b1"), [bare], mesh=MESH, node="b1", good=GOOD)
+    (found,) = look_for_losses(_seen(), [bare], mesh=MESH, node="b1", good=GOOD)
 
     assert "peer KEY-A of kilo0, which is a1, has lost all its AllowedIPs" == found.because[0]
     assert found.because[1].startswith("no other peer has its prefixes: ")
@@ -78,7 +99,7 @@ def test_a_peer_whose_pods_alone_are_allowed_is_known_by_them():
     peer = msgspec.structs.replace(PEER, allowed_ips=(A1.pod_cidr,))
     good = msgspec.structs.replace(GOOD, wireguard=(_with(peer, STRANGER),))
 
-    found = look_for_losses(snapshot_of("b1"), [_with(STRANGER)], mesh=mesh, node="b1", good=good)
+    found = look_for_losses(_seen(), [_with(STRANGER)], mesh=mesh, node="b1", good=good)
     assert [(FaultCode.WIREGUARD_PEER_MISSING, "a1")] == [(each.code, each.peer) for each in found]
 
 
