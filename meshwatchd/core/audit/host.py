@@ -41,7 +41,11 @@ class HostAudit:
     @property
     def is_forwarding(self) -> bool:
         """Whether this node passes packets on, out of every device of the mesh; False before the first look."""
-        return bool(self._past) and self._past[-1].is_forwarding is not False and not self._past[-1].unforwarding
+        if not self._past:
+            return False
+        state = self._past[-1]
+        # By the devices, if any was looked at.
+        return not state.unforwarding and (state.is_forwarding is not False or bool(state.rp_filter))
 
     @property
     def past(self) -> tuple[HostState, ...]:
@@ -71,7 +75,11 @@ class HostAudit:
             yield self._finding(FaultCode.OFFLOAD_FAULT, "", "udp", because)
 
     def _look_at_forwarding(self, state: HostState) -> Iterator[AuditFinding]:
-        if state.is_forwarding is False:
+        """The kernel asks the device that a packet comes in by; `ip_forward` is written to all of them, and not asked.
+
+        OVN-Kubernetes has it off on purpose, and on at the devices that need it.
+        """
+        if state.is_forwarding is False and state.unforwarding and state.rp_filter.keys() <= {*state.unforwarding}:
             yield self._finding(FaultCode.FORWARDING_OFF, "", "ip_forward", "net.ipv4.ip_forward is 0")
         else:
             for device in state.unforwarding:

@@ -20,6 +20,7 @@ FINE = HostState(
     conntrack_invalid=5000,
     udp_checksum_errors=3,
 )
+DEVICES = tuple(FINE.rp_filter)
 
 
 def _look(*states, has_cni=True):
@@ -42,7 +43,7 @@ def test_a_host_that_is_fine_is_fine():
 @pytest.mark.parametrize(
     ("change", "code", "device", "subject"),
     [
-        ({"is_forwarding": False}, FaultCode.FORWARDING_OFF, "", "ip_forward"),
+        ({"is_forwarding": False, "unforwarding": DEVICES}, FaultCode.FORWARDING_OFF, "", "ip_forward"),
         ({"unforwarding": ("flannel.1",)}, FaultCode.FORWARDING_OFF, "flannel.1", "forwarding"),
         ({"rp_filter": {"kilo0": 1}}, FaultCode.RP_FILTER_STRICT, "kilo0", "rp_filter"),
         ({"conntrack_count": 980}, FaultCode.CONNTRACK_FULL, "", "nf_conntrack"),
@@ -56,7 +57,9 @@ def test_each_change_is_named_alone(change, code, device, subject):
     assert [(code, device, subject, "b1")] == _look(FINE, _later(10, **change))
 
 
-@pytest.mark.parametrize("change", [{"is_forwarding": False}, {"unforwarding": ("flannel.1",)}])
+@pytest.mark.parametrize(
+    "change", [{"is_forwarding": False, "unforwarding": DEVICES}, {"unforwarding": ("flannel.1",)}]
+)
 def test_a_host_without_a_cni_need_not_forward(change):
     """The CNI turns it on when it starts; before, the kernel's default is no fault. Everything else is."""
     assert [] == _look(FINE, _later(10, **change), has_cni=False)
@@ -75,3 +78,17 @@ def test_a_burst_is_over_when_the_window_has_passed():
 
     assert 2 == len(_look(FINE, _later(5, **burst)))
     assert [] == _look(FINE, _later(5, **burst), _later(10, **burst), _later(16, **burst))
+
+
+@pytest.mark.parametrize(
+    ("unforwarding", "told"),
+    [((), []), (("flannel.1",), ["flannel.1"]), (DEVICES, [""]), ((*DEVICES, "cni0"), [""])],
+    ids=["no device", "one", "all", "that of the pods as well"],
+)
+def test_the_devices_decide_where_forwarding_is_off_for_the_host(unforwarding, told):
+    """OVN-Kubernetes has `ip_forward` at 0, and forwarding on at its own devices: the kernel asks the device alone."""
+    audit = HostAudit("b1")
+    audit.observe(_later(0, is_forwarding=False, unforwarding=unforwarding))
+
+    assert told == [each.device for each in audit.look(has_cni=True)]
+    assert audit.is_forwarding == (not unforwarding)
