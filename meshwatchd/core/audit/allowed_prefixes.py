@@ -1,11 +1,12 @@
-"""Whether the peers of the mesh's WireGuard device may carry the pods of each node behind them.
+"""Whether the peers of the mesh's WireGuard device may carry each node behind them and its pods.
 
     AllowedIPs of the peer   10.2.0.12/32   10.244.5.0/24        Kilo writes both for each node behind a peer
                              b2 itself      b2's pods
 
 WireGuard sends to no peer, and accepts from none, what is in no AllowedIPs. A node whose address is there and whose
-pods are not answers every probe, and its pods are dead. A node of which neither is there has left the mesh's agent's
-picture, which is its word against ours, and is not judged.
+pods are not answers every probe, and its pods are dead; one whose pods are there alone is silent, and its pods live. A
+part of its pods with another peer goes there, for the longer prefix counts. A node of which neither is there has left
+the mesh's agent's picture, which is its word against ours, and is not judged.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ from ipaddress import ip_address, ip_network
 from meshwatchd.core.audit.expected_entries import home_of
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.prefixes import covers
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, WireGuardPeer, WireGuardState
 from meshwatchd.model.topology import Node
+
+MAX_TOLD = 4
+"""Prefixes in one sentence."""
 
 
 def missing_prefixes(
     state: WireGuardState, mesh: MeshSettings, node: str, routes: Iterable[DeviceRoute] | None = None
 ) -> Iterator[AuditFinding]:
-    """One finding for each pod prefix of another location that no peer holds, though one holds its node.
+    """What is missing, or with another peer, of nodes of other locations that the mesh's agent knows.
 
     Args:
         state: the mesh's WireGuard device.
@@ -42,20 +47,57 @@ def missing_prefixes(
             continue
         if routed is not None and not _is_held(other.pod_cidr, routed):
             continue
-        peer = holders.get(f"{other.node_ip}/32")
-        if peer is not None and not _is_held(other.pod_cidr, holders):
-            at = f" at {peer.endpoint}" if peer.endpoint else ""
+        address = f"{other.node_ip}/32"
+        of_node, of_pods = holders.get(address), holders.get(other.pod_cidr)
+        if of_node is not None and not _is_held(other.pod_cidr, holders):
+            yield _missing(state, other, node, (other.pod_cidr, address, of_node))
+        elif of_pods is not None and routed is not None and address in routed and not _is_held(address, holders):
+            # Kilo routes no node that has no address of its own there.
+            yield _missing(state, other, node, (address, other.pod_cidr, of_pods))
+        if of_pods is not None:
+            yield from _taken_in_part(state, other, node, of_pods)
+
+
+def _missing(state: WireGuardState, other: Node, node: str, what: tuple[str, str, WireGuardPeer]) -> AuditFinding:
+    """Of a node: a prefix that no peer holds, and another of it with the peer that does."""
+    missing, held, peer = what
+    at = f" at {peer.endpoint}" if peer.endpoint else ""
+    is_node = missing.endswith("/32")
+    back = ",".join((*peer.allowed_ips, missing))
+    return AuditFinding(
+        code=FaultCode.ALLOWED_IPS_MISSING,
+        device=state.device,
+        subject=missing,
+        peer=other.name,
+        culprit=node,
+        because=(
+            f"{state.device} has no peer whose AllowedIPs hold {missing} of {other.name}",
+            f"peer {peer.public_key}{at} holds {held}, {'its pods' if is_node else f'the address of {other.name}'}",
+            f"run: wg set {state.device} peer {peer.public_key} allowed-ips {back}",
+        ),
+        is_cut_off=is_node,
+    )
+
+
+def _taken_in_part(state: WireGuardState, other: Node, node: str, right: WireGuardPeer) -> Iterator[AuditFinding]:
+    for thief in state.peers:
+        parts = [each for each in thief.allowed_ips if each != other.pod_cidr and _is_part(each, other.pod_cidr)]
+        if parts and thief.public_key != right.public_key:
             yield AuditFinding(
-                code=FaultCode.ALLOWED_IPS_MISSING,
+                code=FaultCode.ALLOWED_IPS_STOLEN,
                 device=state.device,
-                subject=other.pod_cidr,
+                subject=thief.public_key,
                 peer=other.name,
                 culprit=node,
                 because=(
-                    f"{state.device} has no peer whose AllowedIPs hold {other.pod_cidr} of {other.name}",
-                    f"peer {peer.public_key}{at} holds {other.node_ip}/32, the address of {other.name}",
+                    f"peer {thief.public_key} of {state.device} has {', '.join(parts[:MAX_TOLD])}",
+                    f"peer {right.public_key} has {other.pod_cidr} of {other.name}, and the longer prefix counts",
                 ),
             )
+
+
+def _is_part(prefix: str, of: str) -> bool:
+    return ":" not in prefix and ":" not in of and covers(of, prefix)
 
 
 def is_peer_of(node: Node, peer: WireGuardPeer) -> bool:

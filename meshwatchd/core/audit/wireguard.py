@@ -31,6 +31,7 @@ from meshwatchd.core.audit.wireguard_changes import STALE_NS
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.prefixes import overlap
 from meshwatchd.model.settings import SECOND, MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, WireGuardPeer, WireGuardState
 from meshwatchd.model.topology import Node
@@ -244,7 +245,8 @@ def _stolen(known: Known) -> Iterator[AuditFinding]:
     owner = {prefix: peer.public_key for peer in was.peers for prefix in peer.allowed_ips}
     for thief in state.peers:
         stolen = [p for p in thief.allowed_ips if owner.get(p, thief.public_key) != thief.public_key]
-        taken = sorted(p for p in stolen if owner[p] in present and not _is_rightful(p, thief, known))
+        robbed = (p for p in stolen if owner[p] in present and _is_of_nodes(p, known.mesh))
+        taken = sorted(p for p in robbed if not _is_rightful(p, thief, known))
         if taken:
             yield _finding(
                 FaultCode.ALLOWED_IPS_STOLEN,
@@ -253,6 +255,18 @@ def _stolen(known: Known) -> Iterator[AuditFinding]:
                 known.node,
                 (f"it has {', '.join(taken[:MAX_TOLD])}", f"while all was well {owner[taken[0]]} had it, a peer still"),
             )
+
+
+def _is_of_nodes(prefix: str, mesh: MeshSettings) -> bool:
+    """Whether a prefix has to do with a node or its pods.
+
+    Others are moved on purpose: a floating address, the network of one site that another site's Peer object gets.
+    """
+    if ":" in prefix:
+        return any(prefix == f"{node.node_ip6}/128" for node in mesh.node)
+    addresses = {ip for node in mesh.node for ip in (node.node_ip, node.wireguard_ip, node.overlay_ip) if ip}
+    pods = {node.pod_cidr for node in mesh.node}
+    return any(":" not in each and overlap(prefix, each) for each in addresses | pods)
 
 
 def _is_rightful(prefix: str, peer: WireGuardPeer, known: Known) -> bool:

@@ -42,6 +42,43 @@ def test_pods_that_no_peer_may_carry_are_named_with_their_node():
     assert [("10.244.5.0/24", "b2", "a1")] == _found(state)
 
 
+def _routes(*prefixes, dev="kilo0"):
+    return [DeviceRoute(dst=each, dev=dev, table=254, protocol=17) for each in prefixes]
+
+
+def test_a_node_that_no_peer_may_carry_is_named_though_its_pods_are_well():
+    """`wg set` that forgets the /32: kubelet, hostNetwork and probes of it die; the route still leads into kilo0."""
+    state = _device(*(each for each in CLOUD if each != "10.2.0.12/32"))
+    (found,) = missing_prefixes(state, MESH, "a1", _routes(*CLOUD))
+
+    assert (FaultCode.ALLOWED_IPS_MISSING, "10.2.0.12/32", "b2", True) == (
+        found.code,
+        found.subject,
+        found.peer,
+        found.is_cut_off,
+    )
+    assert "holds 10.244.5.0/24, its pods" in found.because[1]
+    assert found.because[2].endswith(",10.2.0.12/32")
+    without = [each for each in CLOUD if each != "10.2.0.12/32"]
+    assert [] == list(missing_prefixes(state, MESH, "a1", _routes(*without))), "a node that Kilo does not route"
+    assert [] == list(missing_prefixes(_device(*without, "10.2.0.0/24"), MESH, "a1", _routes(*CLOUD)))
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [("10.244.5.0/25", ["b2"]), ("10.244.5.9/32", ["b2"]), ("10.9.9.0/24", []), ("fd00::/64", [])],
+)
+def test_a_part_of_a_node_s_pods_with_another_peer_goes_there(part, told):
+    """The longer prefix counts, and the whole one is in its place."""
+    thief = WireGuardPeer(public_key="THIEF", allowed_ips=("10.9.0.1/32", part))
+    state = _device(*CLOUD)
+    state = msgspec.structs.replace(state, peers=(*state.peers, thief))
+    found = list(missing_prefixes(state, MESH, "a1", _routes(*CLOUD)))
+
+    assert told == [each.peer for each in found]
+    assert {(FaultCode.ALLOWED_IPS_STOLEN, "THIEF")} >= {(each.code, each.subject) for each in found}
+
+
 def test_pods_that_are_not_routed_into_the_tunnel_need_no_peer():
     """Kilo over Cilium, whose pods have other prefixes than the Node objects: VXLAN carries them between nodes."""
     state = _device(*(each for each in CLOUD if each != "10.244.5.0/24"))

@@ -145,6 +145,22 @@ def test_a_prefix_that_another_peer_has_taken_is_stolen():
     assert [] == Life(msgspec.structs.replace(DEVICE, peers=(thief,))).found()
 
 
+@pytest.mark.parametrize(
+    ("prefix", "is_stolen"),
+    [("192.168.77.0/24", False), ("fd77::/64", False), ("10.244.0.0/16", True), (f"{MESH.node[0].node_ip}/32", True)],
+    ids=["of a site", "of IPv6", "of all pods", "of a node"],
+)
+def test_what_is_no_node_s_may_go_from_one_peer_to_another(prefix, is_stolen):
+    """The network of a site behind another site, an address that keepalived moves; nothing else knows whose it is."""
+    was = msgspec.structs.replace(OTHER, public_key="SITE", allowed_ips=("10.9.1.0/24", prefix))
+    now = msgspec.structs.replace(was, allowed_ips=("10.9.1.0/24",))
+    heir = msgspec.structs.replace(OTHER, allowed_ips=(*OTHER.allowed_ips, prefix))
+    good = msgspec.structs.replace(GOOD, wireguard=(msgspec.structs.replace(DEVICE, peers=(PEER, OTHER, was)),))
+    expected = [(FaultCode.ALLOWED_IPS_STOLEN, "KEY-C")] if is_stolen else []
+
+    assert expected == Life(msgspec.structs.replace(DEVICE, peers=(PEER, heir, now)), good=good).found()
+
+
 def test_a_prefix_that_the_mesh_gives_to_another_node_is_not_stolen():
     """A location that comes first by name makes Kilo number tunnel addresses anew; a node may move to another one."""
     own = next(each for each in MESH.node if each.name == "a2")
