@@ -168,7 +168,8 @@ def pack_neighbour(body: bytes) -> Packed | None:
     """Turn the body of RTM_NEWNEIGH or RTM_DELNEIGH of an IP family into key and value.
 
     Returns:
-        None for proxy entries and for those the kernel keeps without telling.
+        None for proxy entries and for those the kernel makes of itself: multicast and broadcast, and on devices
+        without addresses of their own. An entry without ARP and with somebody's MAC is a program's, for good.
 
     Raises:
         DecodeError: the bytes are cut short.
@@ -176,9 +177,11 @@ def pack_neighbour(body: bytes) -> Packed | None:
     """
     family, index, state, flags, _kind = NEIGHBOUR.unpack_from(body)
     found = attributes(body, NEIGHBOUR.size)
-    if flags & NTF_PROXY or state & NUD_NOARP or family not in _ADDRESS_BYTES or _NDA_DST not in found:
+    mac = found.get(_NDA_LLADDR, b"")
+    is_made = bool(state & NUD_NOARP) and (len(mac) != _MAC_BYTES or bool(mac[0] & _GROUP_BIT) or not any(mac))
+    if flags & NTF_PROXY or is_made or family not in _ADDRESS_BYTES or _NDA_DST not in found:
         return None
-    value = _STATE.pack(state, flags) + found.get(_NDA_LLADDR, b"")
+    value = _STATE.pack(state, flags) + mac
     return _NEIGHBOUR_KEY.pack(family, index) + found[_NDA_DST], (value,)
 
 

@@ -384,5 +384,5 @@ def _describe_neighbour(each: compact.NeighbourEntry, devices: Mapping[int, str]
         dev=devices.get(each.ifindex, f"#{each.ifindex}"),
         address=objects.render_address(each.address),
         lladdr=each.lladdr.hex(":"),
-        is_permanent=bool(each.state & NUD_PERMANENT),
+        is_permanent=bool(each.state & (NUD_PERMANENT | compact.NUD_NOARP)),
     )

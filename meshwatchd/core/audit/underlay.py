@@ -236,7 +236,10 @@ def _has_moved(answers: ArpAnswers) -> bool:
 
 def _is_wrong(view: UnderlayView, node: Node, entry: Neighbour, macs: tuple[str, ...]) -> bool:
     """A permanent entry with a MAC that the node does not advertise; a router's may be meant while it works."""
-    if not entry.is_permanent or entry.lladdr in macs:
+    link = view.snapshot.link(entry.dev)
+    # A device without ARP (ipvlan in L3 mode) has its own MAC for everybody.
+    is_made = link is not None and entry.lladdr == link.lladdr
+    if not entry.is_permanent or is_made or entry.lladdr in macs:
         return False
     is_routers = any(each.lladdr == entry.lladdr for each in _gateways(view))
     return node.name in view.suspects or not is_routers

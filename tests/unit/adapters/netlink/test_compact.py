@@ -117,7 +117,10 @@ def test_what_is_none_of_these_is_left_out():
 
     assert [None, None] == [compact.pack_route(body) for body in (bytes(cached), bridge)]
     assert compact.pack_neighbour(neighbour_body(2, "9.0.0.1", MAC, flags=compact.NTF_PROXY)) is None
-    assert compact.pack_neighbour(neighbour_body(2, "9.0.0.1", MAC, state=compact.NUD_NOARP)) is None
+    made = (b"", bytes(6), b"\xff" * 6, bytes.fromhex("01005e000016"))
+    bodies = [neighbour_body(2, "9.0.0.1", mac, state=compact.NUD_NOARP) for mac in made]
+    assert [None] * 4 == [compact.pack_neighbour(body) for body in bodies]
+    assert compact.pack_neighbour(neighbour_body(2, "9.0.0.1", MAC, state=compact.NUD_NOARP)) is not None
     assert compact.pack_fdb(fdb_body(2, MAC, None)) is None
 
 

@@ -214,10 +214,15 @@ def test_wireguard_of_any_name_is_a_device_of_the_mesh(tmp_path, monkeypatch):
 
 
 def test_neighbours_of_the_lan_are_shown_to_those_that_ask():
-    """A snapshot leaves them out: they come and go without anybody's traffic being concerned."""
+    """A snapshot leaves them out: they come and go without anybody's traffic being concerned.
+
+    What is `nud noarp` stays as long as what is permanent: no ARP moves it.
+    """
     source = kernel("eth0")
     source.put_link(FLANNEL, "flannel.1", kind="vxlan")
-    for index, address, state in ((FLANNEL, "10.42.1.0", 0x80), (ETH0, "10.2.0.11", 0x80), (ETH0, "10.2.0.13", 0x04)):
+    permanent, stale, without_arp = 0x80, 0x04, 0x40
+    told = ((ETH0, "10.2.0.11", permanent), (ETH0, "10.2.0.12", without_arp), (ETH0, "10.2.0.13", stale))
+    for index, address, state in ((FLANNEL, "10.42.1.0", permanent), *told):
         source.neighbours.append(neighbour_body(index, address, MAC, state=state))
     source.neighbours.append(neighbour_body(ETH0, "fe80::1", MAC))
 
@@ -232,6 +237,7 @@ def test_neighbours_of_the_lan_are_shown_to_those_that_ask():
     lladdr = MAC.hex(":")
     assert (
         Neighbour(dev="eth0", address="10.2.0.11", lladdr=lladdr, is_permanent=True),
+        Neighbour(dev="eth0", address="10.2.0.12", lladdr=lladdr, is_permanent=True),
         Neighbour(dev="eth0", address="10.2.0.13", lladdr=lladdr, is_permanent=False),
     ) == asyncio.run(scenario())
 

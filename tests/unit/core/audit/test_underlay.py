@@ -189,13 +189,16 @@ def test_rounds_of_probes_count_together():
 
 
 def test_a_permanent_entry_with_another_mac_is_this_nodes_fault():
-    """It never ages, so no ARP puts it right; a right one says nothing, whichever network card it has."""
+    """It never ages, so no ARP puts it right; a right one says nothing, whichever network card it has.
+
+    Nor does this node's own, which the kernel has for everybody on a device without ARP.
+    """
     wrong = _entry(STRANGER, is_permanent=True)
 
     for suspects in ((), ALL):
         assert WRONG == _found(wrong, suspects=suspects)
         assert WRONG == _found(wrong, suspects=suspects, former={"n1": [STRANGER]}), "its card was replaced"
-        for right in (N1, _nic(0x11)):
+        for right in (N1, _nic(0x11), _nic(0)):
             assert [] == _found(_entry(right, is_permanent=True), suspects=suspects)
 
 
