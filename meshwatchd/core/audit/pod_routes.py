@@ -203,7 +203,8 @@ class PodRouteAudit:
 
 def _goes_nowhere(question: RouteQuestion, answer: RouteAnswer) -> bool:
     """Of what comes in, EINVAL may also mean that its source cannot be answered, which is a question of its own."""
-    return answer.errno in _NOWHERE and not (answer.errno == EINVAL and question.iif)
+    is_of_source = answer.errno == EINVAL and question.iif and not answer.rule.endswith(" blackhole")
+    return answer.errno in _NOWHERE and not is_of_source
 
 
 def questions(view: View, standby_prefix: str, bridge: Link | None, *, is_forwarding: bool) -> Iterator[PodQuestion]:
@@ -316,10 +317,11 @@ def _pod_address(local: Node, bridge: Link) -> str:
 
 
 def _address(node: Node) -> str:
-    """Of a node, the address among its pods that is the host's; else the first of them."""
+    """Of a node, the address among its pods that is the host's; else the first of them, or the only one."""
     if _has_pod_address(node):
         return node.overlay_ip
-    return str(ip_network(node.pod_cidr, strict=False)[1])
+    pods = ip_network(node.pod_cidr, strict=False)
+    return str(pods[min(1, pods.num_addresses - 1)])
 
 
 def _finding(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFinding:

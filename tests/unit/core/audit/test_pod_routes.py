@@ -263,6 +263,36 @@ def test_a_source_that_cannot_be_answered_is_told_once():
 
 
 @pytest.mark.parametrize(
+    ("rule", "is_told"),
+    [
+        ("5: from all to 10.244.5.0/24 iif cni0 blackhole", True),
+        ("99: from all iif kilo0 lookup 1107", False),
+        ("", False),
+    ],
+)
+def test_a_rule_that_drops_what_pods_send_is_told_though_the_host_is_routed(rule, is_told):
+    """`ip rule add iif cni0 to 10.244.5.0/24 blackhole`: the kernel answers as where it refuses the source."""
+
+    class Dropping(Kernel):
+        def ask(self, question):
+            """What comes in by cni0 for b2's pods is dropped."""
+            is_dropped = question.iif == "cni0" and question.destination.startswith("10.244.5.")
+            return RouteAnswer(errno=EINVAL, rule=rule) if is_dropped else super().ask(question)
+
+    assert (["b2"] if is_told else []) == [each.peer for each in _found(Dropping())]
+
+
+def test_a_node_with_one_pod_address_alone_is_asked_for_by_that():
+    """As a hello may have it."""
+    nodes = tuple(
+        msgspec.structs.replace(each, pod_cidr="203.0.113.7/32") if each.name == "b3" else each for each in MESH.node
+    )
+    asked = _asked(_view(mesh=msgspec.structs.replace(MESH, node=nodes)))
+
+    assert "203.0.113.7" in {destination for _, destination, _ in asked}
+
+
+@pytest.mark.parametrize(
     "cause",
     [
         (FaultCode.OVERLAY_DEVICE_DOWN, "flannel.1", "flannel.1"),
