@@ -76,9 +76,10 @@ class Client:
         Raises:
             ControlError: as for `call`.
         """
+        call = encode_call(method, parameters, more=more)
         with self._connect() as connection:
             try:
-                connection.sendall(encode_call(method, parameters, more=more))
+                connection.sendall(call)
                 connection.settimeout(None if is_patient else self._timeout_s)
                 for reply in self._replies(connection):
                     yield _check(reply)

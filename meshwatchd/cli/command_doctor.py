@@ -14,7 +14,7 @@ from meshwatchd.adapters.control.status_reply import StatusReply
 from meshwatchd.adapters.doctor import firewall, machine, policy_rules, ports, setup, tunnels
 from meshwatchd.adapters.process import LOCK_NAME, is_locked
 from meshwatchd.cli.client import EXIT_NO_PERMISSION
-from meshwatchd.cli.doctor_daemon import judge_nodes, judge_status
+from meshwatchd.cli.doctor_daemon import judge_mode, judge_nodes, judge_status
 from meshwatchd.cli.main import Terminal
 from meshwatchd.cli.render_doctor import render_checkup
 from meshwatchd.model.checkup import Check, CheckState, worst
@@ -49,10 +49,14 @@ def _examine(terminal: Terminal, config: Path | None) -> Iterator[Check]:
     settings, found = setup.check_configuration(config)
     yield from found
     yield from setup.check_keys(settings)
-    status, of_daemon = _ask_daemon(terminal, settings)
-    is_running = status is not None or is_locked(Path(settings.daemon.runtime_dir) / LOCK_NAME)
+    status, of_daemon, is_forbidden = _ask_daemon(terminal, settings)
     yield from of_daemon
-    yield from ports.check_ports(settings, ports.open_ports(), is_running=is_running)
+    if status is not None:
+        yield from judge_mode(status, settings.daemon.mode)
+    if not is_forbidden:
+        # Else nobody can tell whose ports they are.
+        is_running = status is not None or is_locked(Path(settings.daemon.runtime_dir) / LOCK_NAME)
+        yield from ports.check_ports(settings, ports.open_ports(), is_running=is_running)
     yield from ports.check_ephemeral(settings)
     yield from machine.check_machine(settings, _devices(settings, status))
     yield from policy_rules.check_rules(settings)
@@ -60,8 +64,8 @@ def _examine(terminal: Terminal, config: Path | None) -> Iterator[Check]:
     yield from tunnels.check_tunnels(settings.kernel.protocol)
 
 
-def _ask_daemon(terminal: Terminal, settings: Settings) -> tuple[Status | None, list[Check]]:
-    """What the daemon says, or why it says nothing."""
+def _ask_daemon(terminal: Terminal, settings: Settings) -> tuple[Status | None, list[Check], bool]:
+    """What the daemon says, or why it says nothing; and whether that is because of who asks."""
     client = terminal.client
     try:
         version = client.version()
@@ -73,12 +77,12 @@ def _ask_daemon(terminal: Terminal, settings: Settings) -> tuple[Status | None, 
         remedy = "sudo meshwatchctl doctor" if is_forbidden else "systemctl restart meshwatchd"
         if is_locked(Path(settings.daemon.runtime_dir) / LOCK_NAME):
             remedy = "journalctl -u meshwatchd -n 50"
-        return None, [Check(area="daemon", state=state, text=str(error), remedy=remedy)]
+        return None, [Check(area="daemon", state=state, text=str(error), remedy=remedy)], is_forbidden
     except DecodeError as error:
         text = f"the daemon is of another version: {error.reason}"
         remedy = "systemctl restart meshwatchd"
-        return None, [Check(area="daemon", state=CheckState.ERROR, text=text, remedy=remedy)]
-    return status, [*judge_status(status, str(version), now_ns=time.monotonic_ns()), *judge_nodes(nodes)]
+        return None, [Check(area="daemon", state=CheckState.ERROR, text=text, remedy=remedy)], False
+    return status, [*judge_status(status, str(version), now_ns=time.monotonic_ns()), *judge_nodes(nodes)], False
 
 
 def _devices(settings: Settings, status: Status | None) -> tuple[str, ...]:

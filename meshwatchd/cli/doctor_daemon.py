@@ -43,6 +43,14 @@ def judge_version(version: str) -> Check:
     return Check(area="daemon", state=CheckState.WARNING, text=text, remedy="systemctl restart meshwatchd")
 
 
+def judge_mode(status: Status, wanted: Mode) -> Iterator[Check]:
+    """Whether the daemon runs in the mode of the file that was read here."""
+    if status.mode != wanted:
+        text = f"the daemon runs in mode {status.mode}, and this file says {wanted}"
+        remedy = "systemctl restart meshwatchd, or name the daemon's file: meshwatchctl doctor --config FILE"
+        yield Check(area="configuration", state=CheckState.WARNING, text=text, remedy=remedy)
+
+
 def _judge_faults(status: Status) -> Iterator[Check]:
     """Verdicts and findings: `explain` has the evidence."""
     for pair in status.pairs:

@@ -167,11 +167,7 @@ def cli(context: click.Context, *, is_json: bool, socket: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    if sys.stdout is None:
-        # Closed by whoever started us (>&-): nobody reads, and the exit status still tells.
-        sys.stdout = io.StringIO()
-    if sys.stderr is None:
-        sys.stderr = io.StringIO()
+    _prepare_streams()
     stdout = sys.stdout
     try:
         status = cli.main(args=arguments, prog_name="meshwatchctl", standalone_mode=False)
@@ -188,6 +184,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = f"meshwatchctl: {error.source} is not understood ({error.reason}); {error.remedy}"
         _complain(lambda: print(text, file=sys.stderr))
         return EXIT_UNREACHABLE
+    except UnicodeEncodeError as error:
+        # Python keeps bytes of an argument that it cannot decode as surrogates, which nothing encodes.
+        text = f"meshwatchctl: an argument is not UTF-8: {error.object!a}"
+        _complain(lambda: print(text, file=sys.stderr))
+        return EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -204,6 +205,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(lambda: print(problem, file=sys.stderr))
         return _be_quiet(EXIT_UNWRITTEN)
     return status if isinstance(status, int) else 0
+
+
+def _prepare_streams() -> None:
+    """Have both, and let no sign that a terminal lacks end the program."""
+    if sys.stdout is None:
+        # Closed by whoever started us (>&-): nobody reads, and the exit status still tells.
+        sys.stdout = io.StringIO()
+    if sys.stderr is None:
+        sys.stderr = io.StringIO()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that has no such sign shows another one.
+            stream.reconfigure(errors="replace")
 
 
 def _complain(show: Callable[[], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -49,6 +50,10 @@ def _try(name: str, path: str, read: Callable[[Path], bytes]) -> Check:
     try:
         read(Path(path))
     except ConfigError as error:
+        if isinstance(error.__cause__, PermissionError) and os.geteuid() != 0:
+            # As it should be: the daemon says on its own when it cannot use its key.
+            text = f"{name}: only root can look at {path}"
+            return Check(area="key", state=CheckState.NOTE, text=text, remedy="sudo meshwatchctl doctor")
         return _complaint("key", error)
     return Check(area="key", state=CheckState.OK, text=f"{name}: {path} is a key that root alone can read")
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import os
 import socket
 import subprocess
 import sys
 import threading
+import time
 
 import click
+import msgspec
 import pytest
 
 import meshwatchd
 from meshwatchd.cli.main import cli, main
+from meshwatchd.model.ids import NodeName
+from tests.support.example_status import HEALTHY
 
 
 @pytest.mark.parametrize(
@@ -110,6 +115,22 @@ def test_help_is_lighter_still():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert "[]" == done.stderr.strip()
+
+
+@pytest.mark.parametrize("command", [["pause", "--for", "1h", "--reason"], ["forget"], ["mtu"]])
+def test_an_argument_that_is_not_utf8_is_wrong_usage(command, room, capsys):
+    """As it comes from a Latin-1 console: one line, and nothing is asked of the daemon."""
+    assert 64 == main(["--socket", str(room.path), *command, os.fsdecode(b"f\xfcr")])
+    assert "meshwatchctl: an argument is not UTF-8: 'f\\udcfcr'\n" == capsys.readouterr().err
+
+
+def test_a_terminal_that_lacks_a_sign_shows_another(room, monkeypatch):
+    """The bars of `top` are in no Latin-1, nor are all names."""
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown, encoding="latin-1"))
+    room.backend.current = msgspec.structs.replace(HEALTHY, at_ns=time.monotonic_ns(), node=NodeName("b\u0142k"))
+    assert 0 == main(["--socket", str(room.path), "status"])
+    assert b"b?k" in shown.getvalue()
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(room):
