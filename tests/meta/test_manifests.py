@@ -13,11 +13,15 @@ import pytest
 import yaml
 from lightkube import codecs
 
+from meshwatchd.config.load import DEFAULT_PATH
 from meshwatchd.model.settings import Settings
+from meshwatchd.runtime.container import KEPT
 from meshwatchkube.load import load
 from meshwatchkube.requests import EVENTS, NODES
 from meshwatchkube.settings import LeaseSettings
 from scripts.generate.alerts import ALERTS
+from scripts.packages.image import PROCESSES
+from scripts.talos_extension.products import DAEMON
 from tests.meta.tree import ROOT
 
 BASE = ROOT / "kube" / "manifests" / "base"
@@ -85,8 +89,40 @@ def test_the_daemon_depends_on_no_cluster():
     security = container["securityContext"]
     assert {"drop": ["ALL"], "add": ["NET_ADMIN", "NET_RAW", "SYS_NICE", "IPC_LOCK"]} == security["capabilities"]
     assert "privileged" not in security
-    assert ["--", "--config", "/etc/meshwatchd/config/meshwatchd.toml"] == container["args"]
-    assert "/etc/meshwatchd/given" in [mount["mountPath"] for mount in container["volumeMounts"]]
+    assert "args" not in container
+
+
+def test_the_daemon_finds_what_it_reads_and_so_does_the_command_line():
+    """The configuration in its usual place; what overlays tell, of the host and for reading; all of it in the image."""
+    spec = _of("DaemonSet")["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    config = mounts[str(DEFAULT_PATH)]
+    of_host = {each["name"]: each["hostPath"]["path"] for each in spec["volumes"] if "hostPath" in each}
+    settings = Settings().daemon
+
+    assert ("meshwatchd.toml", True) == (config["subPath"], config["readOnly"])
+    assert str(DEFAULT_PATH).removeprefix("/") in DAEMON.files
+    assert {settings.state_dir, settings.runtime_dir, "/run/flannel", "/run/cilium"} == set(of_host.values())
+    assert all(path == of_host[mounts[path]["name"]] for path in of_host.values())
+    assert {"/run/flannel", "/run/cilium"} == {path for path in of_host.values() if mounts[path].get("readOnly")}
+    # Process 1 makes the folder of the keys itself.
+    folders = {*mounts} - {str(DEFAULT_PATH), str(KEPT)}
+    assert folders <= {f"/{folder}" for folder in DAEMON.folders}
+
+
+def test_the_daemon_s_pods_can_sweep_their_nodes():
+    """docs/kubernetes.md, Remove: a command in the place of the image's own, and nothing else changes."""
+    (change,) = json.loads((BASE.parent / "sweep.json").read_text(encoding="utf-8"))
+    (container,) = _of("DaemonSet")["spec"]["template"]["spec"]["containers"]
+    python, option, program = change["value"]
+
+    assert ("add", "/spec/template/spec/containers/0/command") == (change["op"], change["path"])
+    assert "command" not in container
+    assert "-c" == option
+    assert python in str(PROCESSES[DAEMON.name]["Entrypoint"])
+    assert "'/usr/bin/meshwatchctl', 'sweep'" in program
+    compile(program, "sweep.json", "exec")
 
 
 def test_what_talks_to_the_api_has_no_capability():
