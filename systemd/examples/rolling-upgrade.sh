@@ -11,6 +11,9 @@ set -eu
 
 what=$1 file=$2
 shift 2
+# Nobody is asked: a configuration that was edited stays, and the new sample is put beside it (.dpkg-dist).
+install='DEBIAN_FRONTEND=noninteractive apt-get install -y -q -o Dpkg::Options::=--force-confdef \
+    -o Dpkg::Options::=--force-confold /var/tmp/meshwatchd.deb </dev/null && rm /var/tmp/meshwatchd.deb'
 for node; do
     echo "==> $node"
     case $what in
@@ -22,16 +25,14 @@ for node; do
     package)
         scp -q "$file" "root@$node:/var/tmp/meshwatchd.deb"
         if ! ssh "root@$node" systemctl --quiet is-active meshwatchd; then
-            ssh "root@$node" 'apt-get install -y -q /var/tmp/meshwatchd.deb && rm /var/tmp/meshwatchd.deb'
+            ssh "root@$node" "$install"
             echo "$node: no daemon runs; next: systemctl enable --now meshwatchd"
             continue
         fi
         # Traffic moves off the node first, so that its silence is no alarm. The new daemon takes a moment to answer.
-        ssh "root@$node" 'set -e
-            meshwatchctl drain --for 10min --reason upgrade
-            apt-get install -y -q /var/tmp/meshwatchd.deb
-            rm /var/tmp/meshwatchd.deb
-            tries=30
+        ssh "root@$node" 'meshwatchctl drain --for 10min --reason upgrade'
+        ssh "root@$node" "$install"
+        ssh "root@$node" 'tries=30
             until meshwatchctl undrain; do
                 tries=$((tries - 1))
                 [ "$tries" -gt 0 ] || exit 1
