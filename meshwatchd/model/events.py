@@ -135,10 +135,16 @@ class SnapshotReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="eve
 
 
 class Provisioned(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):
-    """The agent has put (or failed to put) our standing objects in place."""
+    """The agent has put (or failed to put) our standing objects in place.
+
+    Attributes:
+        is_complete: all that was put last is in place.
+        is_pending: what the engine asked for last has yet to be put: this tells nothing of which standby paths stand.
+    """
 
     is_complete: bool
     errors: tuple[str, ...] = ()
+    is_pending: bool = False
 
 
 class ReplyReceived(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=True):

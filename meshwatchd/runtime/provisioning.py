@@ -102,7 +102,8 @@ class Standing:
     async def ensure(self, wanted: Provision) -> Provisioned:
         """Make the kernel equal to a Provision: links, then routes, then rules, then what is left over goes."""
         self._former, self._wanted = self._wanted, wanted
-        self._announced = []
+        # Of this one nothing has been told yet, whatever was complained of the one before.
+        self._announced, self._complaints = [], ()
         self._budget.clear()
         return await self._put(wanted)
 

@@ -1,7 +1,8 @@
 """When standing objects are put in place or put back: the only place from which the agent changes them.
 
 One thing at a time: what the engine asks for first, else what is missing. That is looked for when a removal was heard
-of, when a snapshot shows another picture, and every AUDIT_S without a reason.
+of, when a snapshot shows another picture, and every AUDIT_S without a reason. Where an object of somebody else is in
+the place of ours, the request is kept until the place is free, and what was put before is looked after as ever.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from meshwatchd.adapters.netlink.news import Lost
 from meshwatchd.model.errors import MeshwatchError
@@ -49,12 +52,13 @@ class StandingWork:
     def __init__(self, standing: Standing, others: Counterparts, log: Log) -> None:
         self._standing, self._others, self._log = standing, others, log
         self._requested: Provision | None = None
+        self._collisions: tuple[str, ...] = ()
         self._has_work = asyncio.Event()
         self._reported: set[str] = set()
 
     def request(self, wanted: Provision) -> None:
         """The engine wants other objects from here on."""
-        self._requested = wanted
+        self._requested, self._collisions = wanted, ()
         self._has_work.set()
 
     def compare(self, before: Snapshot | None, after: Snapshot, settings: KernelSettings) -> None:
@@ -80,27 +84,36 @@ class StandingWork:
             await self._has_work.wait()
             self._has_work.clear()
             try:
-                if self._requested is not None:
+                if self._requested is not None and self._is_place_free():
                     await self._provision(self._requested)
                 else:
                     await self._restore()
             except MeshwatchError as error:
-                self._others.send(Provisioned(is_complete=False, errors=(str(error),)))
+                # How far it came is not known; what is missing is put at the next look, and told then.
+                self._others.send(Provisioned(is_complete=False, errors=(str(error),), is_pending=True))
 
     async def _audit(self) -> None:
         while True:
             await beat.rest(AUDIT_S)
             self._has_work.set()
 
+    def _is_place_free(self) -> bool:
+        """Whether no object of others is where ours would go; what is there is told once for each request."""
+        before, self._collisions = self._collisions, tuple(self._others.collisions())
+        if self._collisions and self._collisions != before:
+            self._tell(Provisioned(is_complete=False, errors=self._collisions))
+        return not self._collisions
+
+    def _tell(self, outcome: Provisioned) -> None:
+        """Tell the engine what was done, and whether what it asked for last has yet to be put."""
+        self._others.send(msgspec.structs.replace(outcome, is_pending=self._requested is not None))
+
     async def _provision(self, wanted: Provision) -> None:
         self._requested = None
-        if collisions := tuple(self._others.collisions()):
-            self._others.send(Provisioned(is_complete=False, errors=collisions))
-            return
         started_ns = time.monotonic_ns()
         outcome = await self._standing.ensure(wanted)
         self._reported.clear()
-        self._others.send(outcome)
+        self._tell(outcome)
         duration_ns = time.monotonic_ns() - started_ns
         self._log.info("provision.applied", is_complete=outcome.is_complete, duration_ns=duration_ns)
         if wanted.links:
@@ -114,7 +127,7 @@ class StandingWork:
                 self._others.send(ObjectLost(what=text))
         self._reported.clear()
         if news is not None:
-            self._others.send(news)
+            self._tell(news)
 
 
 def _own(snapshot: Snapshot, settings: KernelSettings) -> tuple[object, ...]:

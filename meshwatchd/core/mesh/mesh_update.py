@@ -205,9 +205,14 @@ class Takeover:
         return tuple(plan for plan in plans if plan.path in probed)
 
     def provisioned(self, event: Provisioned, now: int) -> Iterator[Output]:
-        """The standing objects are in place, or what of them the kernel will have: standby paths can be probed."""
+        """The standing objects are in place, or what of them the kernel will have: standby paths can be probed.
+
+        While they are pending the kernel is as it was, and so is what is known to stand in it.
+        """
         for error in event.errors:
             yield PlanRefused(pair=-1, reason=error)
+        if event.is_pending:
+            return
         topology, snapshot, planner = self._state.topology, self._snapshot, self.planner
         if topology is None or snapshot is None or planner is None:
             return

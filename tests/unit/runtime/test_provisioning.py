@@ -1,6 +1,7 @@
 import asyncio
 
 import msgspec
+import pytest
 
 from meshwatchd.adapters.netlink.news import Lost
 from meshwatchd.model.errors import KernelError
@@ -176,6 +177,26 @@ def test_what_could_not_be_finished_is_finished_later():
     assert ([], True) == (restored, news.is_complete)
     assert [] == world.removed, "this process had asked for it"
     assert ([], None) == world.restore()
+
+
+def test_what_was_never_tried_is_told_as_if_nothing_had_been_told():
+    """The kernel did not answer when the engine asked: the complaints of the former mesh are not those of this one."""
+    world = World()
+    world.devices.refusal = KernelError("start wireguard-go mw0", 2, "install it")
+    complaints = world.ensure().errors
+    links = world.kernel.links
+
+    async def unanswered():
+        raise KernelError("dump links", 105, "no buffer space")
+
+    world.kernel.links = unanswered
+    with pytest.raises(KernelError):
+        world.ensure()
+    world.kernel.links = links
+    _, news = world.restore()
+
+    assert news is not None
+    assert complaints == news.errors
 
 
 def test_a_link_that_is_up_is_configured_once_more_if_that_failed():

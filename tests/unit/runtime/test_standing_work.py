@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 
+import msgspec
 import pytest
 
 from meshwatchd.adapters.netlink.news import Lost
@@ -10,7 +11,7 @@ from meshwatchd.model.errors import KernelError
 from meshwatchd.model.events import ObjectLost, Provisioned
 from meshwatchd.model.plan import Provision, Rule
 from meshwatchd.model.settings import KernelSettings
-from meshwatchd.model.snapshot import Link, Snapshot
+from meshwatchd.model.snapshot import ForeignObject, Link, Snapshot
 from meshwatchd.runtime import beat
 from meshwatchd.runtime.standing_work import AUDIT_S, Counterparts, StandingWork
 from tests.unit.runtime.test_debounce import VirtualLoop
@@ -18,6 +19,8 @@ from tests.unit.runtime.test_debounce import VirtualLoop
 RULE = Rule(priority=5400, table=7799)
 TEXT = f"rule {RULE.render()}"
 KERNEL = KernelSettings()
+TAKEN = "table 7701 is not ours"
+REFUSED = Provisioned(is_complete=False, errors=(TAKEN,), is_pending=True)
 
 
 class Room:
@@ -34,6 +37,7 @@ class Room:
         self.logged: list[str] = []
         self.did: list[tuple[float, str]] = []
         self.refusal: KernelError | None = None
+        self.news: Provisioned | None = None
         self.losses: asyncio.Queue[Lost] = asyncio.Queue()
         others = Counterparts(
             losses=self.losses,
@@ -51,7 +55,7 @@ class Room:
     async def restore(self):
         """As `Standing.restore`."""
         self._do("restore")
-        return (self.missing.pop(0) if self.missing else []), None
+        return (self.missing.pop(0) if self.missing else []), self.news
 
     def concerns(self, lost):
         """As `Standing.concerns`."""
@@ -104,12 +108,51 @@ def test_what_is_asked_for_is_put_in_place_and_told():
 
 
 def test_nothing_is_put_where_somebody_elses_object_is():
-    """The engine hears what it is."""
+    """The engine hears what it is; what was put before is looked after all the same."""
     room = Room()
-    room.taken = ["table 7701 is not ours"]
+    room.taken = [TAKEN]
     room.live(2, (1, lambda: room.work.request(Provision())))
-    assert [] == room.did
-    assert [Provisioned(is_complete=False, errors=("table 7701 is not ours",))] == room.sent
+    assert [(1, "restore")] == room.did
+    assert [REFUSED] == room.sent
+
+
+def test_what_was_refused_is_put_as_soon_as_the_place_is_free():
+    """The snapshot that shows the stranger's object gone is reason enough."""
+    room = Room()
+    room.taken = [TAKEN]
+    stranger = ForeignObject(what=TAKEN, owner_protocol=4)
+
+    def free():
+        room.taken = []
+        room.work.compare(snapshot(collisions=(stranger,)), snapshot(), KERNEL)
+
+    room.live(AUDIT_S + 1, (1, lambda: room.work.request(Provision())), (2, free))
+    assert [(1, "restore"), (2, "ensure"), (AUDIT_S, "restore")] == room.did
+    assert [REFUSED, Provisioned(is_complete=True)] == room.sent
+
+
+def test_what_was_refused_is_tried_again_when_an_audit_is_due_and_told_once():
+    """Nothing has said that the place is free; another object in it is news."""
+    room = Room()
+    room.taken = [TAKEN]
+    other = "rule 5470 is not ours"
+    room.live(
+        3 * AUDIT_S + 1,
+        (1, lambda: room.work.request(Provision())),
+        (AUDIT_S + 1, lambda: room.taken.append(other)),
+        (2 * AUDIT_S + 1, room.taken.clear),
+    )
+    assert [(1, "restore"), (AUDIT_S, "restore"), (2 * AUDIT_S, "restore"), (3 * AUDIT_S, "ensure")] == room.did
+    both = msgspec.structs.replace(REFUSED, errors=(TAKEN, other))
+    assert [REFUSED, both, Provisioned(is_complete=True)] == room.sent
+
+
+def test_news_of_what_was_put_before_is_none_of_what_was_refused():
+    """A link of the former mesh came up at last: the standbys of this one do not stand."""
+    room = Room()
+    room.taken, room.news = [TAKEN], Provisioned(is_complete=True)
+    room.live(2, (1, lambda: room.work.request(Provision())))
+    assert [REFUSED, Provisioned(is_complete=True, is_pending=True)] == room.sent
 
 
 def test_a_removal_is_told_before_it_is_mended_and_only_once():
@@ -133,7 +176,7 @@ def test_a_refusal_is_told_and_the_work_goes_on():
     room.refusal = KernelError("add a rule", 1, "not permitted")
     room.live(3, *((at, lambda: room.work.request(Provision())) for at in (1, 2)))
     assert [(1, "ensure"), (2, "ensure")] == room.did
-    assert 2 == len([each for each in room.sent if isinstance(each, Provisioned) and not each.is_complete])
+    assert 2 == len([each for each in room.sent if isinstance(each, Provisioned) and each.is_pending])
 
 
 @pytest.mark.parametrize(

@@ -311,6 +311,31 @@ def test_with_a_collision_nobody_is_followed():
     assert out.ApplySwitch not in _kinds(engine.handle(notice, NOON + SECOND))
 
 
+def test_standbys_that_the_agent_was_kept_from_putting_are_not_probed():
+    """They would be asked by the mesh's own path, or by what has their table, and praised for its answers."""
+    engine = _made("a3")
+    engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a3")), NOON)
+    refused = ev.Provisioned(is_complete=False, errors=(COLLISIONS[0].what,), is_pending=True)
+    told = engine.handle(refused, NOON + SECOND)
+    before = engine.takeover.standing
+    outputs = engine.handle(ev.Provisioned(is_complete=True), NOON + 2 * SECOND)
+
+    assert [COLLISIONS[0].what] == [each.reason for each in told if isinstance(each, PlanRefused)]
+    assert out.ConfigureSessions not in _kinds(told)
+    assert not before
+    assert out.ConfigureSessions in _kinds(outputs)
+
+
+def test_standbys_that_stood_before_a_refusal_are_probed_as_before():
+    """Only the agent was started anew: the kernel is as it was."""
+    bench = ready("a3")
+    standing = bench.engine.takeover.standing
+    refused = ev.Provisioned(is_complete=False, errors=(COLLISIONS[0].what,), is_pending=True)
+
+    assert out.ConfigureSessions not in _kinds(bench.feed(refused))
+    assert standing == bench.engine.takeover.standing != frozenset()
+
+
 def test_a_prefix_that_no_table_leads_to_is_told_with_who_claims_it():
     """The mesh is taken over all the same: a2 is probed, and its pods stay on the mesh's own path."""
     bench = ready("b3")
