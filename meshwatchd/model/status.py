@@ -211,7 +211,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         drained: nodes that say they are taken out of service.
         rejected: why the engine takes over no mesh; empty where it has one.
         collisions: objects of others where this node's would go, each with its remedy. While there are any the node
-            watches and changes nothing, whatever its mode.
+            watches and changes nothing, whatever its mode; but in mode enforce, traffic on a standby comes home.
         reported: faults that other nodes report; added by the agent when somebody asks.
         remarks: what limits this picture, as sentences; likewise.
         counters: rejected packets by reason, probes sent, wake-ups late, and the like.

@@ -122,7 +122,7 @@ class Negotiation:
         if intent.target is mover.active:
             mover.generation = intent.generation
             return
-        if not context.is_enforcing or mover.state is MoveState.APPLYING or now < mover.refused_until:
+        if not context.may_take(intent.target) or mover.state is MoveState.APPLYING or now < mover.refused_until:
             return
         # Leaving a standby only removes rules, and its relay has left it already: staying would be worse.
         group = context.watch.group(intent.target)
@@ -208,7 +208,7 @@ class Negotiation:
     def _refusal(self, message: Coordination, target: Path, sender: NodeName, now: int) -> Reason | None:
         """Why the answer is no whatever the probes say."""
         context = self._context
-        if not context.is_enforcing:
+        if not context.may_take(target):
             return Reason.MODE
         if not context.mover.is_ahead(message.generation):
             return Reason.STALE

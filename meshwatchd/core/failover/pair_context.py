@@ -26,7 +26,7 @@ from meshwatchd.model.faults import Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.outputs import SendProbe
 from meshwatchd.model.policy_state import Order
-from meshwatchd.model.settings import Settings
+from meshwatchd.model.settings import Mode, Settings
 from meshwatchd.model.topology import Path
 
 
@@ -41,7 +41,8 @@ class PairContext(msgspec.Struct, kw_only=True):
 
     Attributes:
         orders, storm, allowance: of the whole node.
-        is_enforcing: whether routes may be changed: the mode says so, and nobody else's objects are in the way.
+        is_enforcing: whether routes may be changed: the mode says so, and nobody else's objects are in the way. The way
+            home is open in that mode whatever is in the way (`may_take`).
         unrest: whether the mesh is being rewritten at this moment.
         explain: gives a verdict on a path with these relays the name of what was found on a node, where that is its
             cause.
@@ -74,6 +75,14 @@ class PairContext(msgspec.Struct, kw_only=True):
     def local_node(self) -> NodeName:
         """This node."""
         return self.planner.topology.local_node
+
+    def may_take(self, path: Path) -> bool:
+        """Whether this node may move its traffic to a path.
+
+        The way home only removes a rule of ours, for which nobody's object can be in the wrong place: a node that may
+        put nothing takes it, or its traffic would stay on a standby that everybody else has left, or that dies.
+        """
+        return self.is_enforcing or (path.is_primary and self.settings.daemon.mode is Mode.ENFORCE)
 
     def ordered(self, order: Order) -> Path | None:
         """The path that an order is about, as long as the mesh has it."""

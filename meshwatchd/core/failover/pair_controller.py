@@ -350,17 +350,17 @@ class PairController:
         )
 
     def _act(self, now: int) -> Iterator[Output]:
-        if not self.context.is_enforcing:
-            yield from advise(self.context, now)
-            return
-        decision = self._decide(now)
-        if isinstance(decision, Stay):
+        context, decision = self.context, self._decide(now)
+        is_free = context.may_take(decision.target) if isinstance(decision, Move) else context.is_enforcing
+        if not is_free:
+            yield from advise(context, now)
+        elif isinstance(decision, Stay):
             yield from self._hold(decision.reason, now)
         elif now >= self.mover.quiet_until and (decision.reason not in HOMEWARD or now >= self.mover.home_after):
             self._held = ""
             if decision.reason is Reason.ROLLED_BACK:
                 yield from self.switchover.go_back(decision.target, now)
-            elif self.context.partner(decision.target, now) is not None:
+            elif context.partner(decision.target, now) is not None:
                 yield from self.negotiation.propose(decision.target, decision.reason, now)
 
     def _undoing(self, now: int) -> Move | None:

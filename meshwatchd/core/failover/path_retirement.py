@@ -90,7 +90,8 @@ class Parting:
         """Leave as soon as there is somewhere to go."""
         if self._target is not None or now < self._next_try:
             return
-        if not self._context.is_enforcing:
+        # A node that may put nothing probes no standby, so that none answers: it finds the primary path.
+        if not self._context.may_take(self._context.watch.primary):
             yield from self._complain(now, "this daemon may change nothing")
             return
         target = self._find(now)

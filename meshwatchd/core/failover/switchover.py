@@ -316,7 +316,8 @@ class Switchover:
         context.mover.settled()
         held = context.mover.previous if path.is_primary else path
         is_forced = path.is_primary and intent.reason not in HOMEWARD
-        if is_forced or held.is_primary or not context.planner.topology.is_relay(held):
+        may_undo = context.may_take(context.mover.previous) and context.planner.topology.is_relay(held)
+        if is_forced or held.is_primary or not may_undo:
             return
         self.ban(path, now)
         yield FailoverRolledBack(
