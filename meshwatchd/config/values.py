@@ -17,6 +17,8 @@ KEY_BYTES = 32
 
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?")
 _MAX_HOST_NAME = 253
+_MAX_LABEL = 63
+"""Letters between two dots of a host name that is looked up (RFC 1035, section 2.3.4). Nodes may have longer names."""
 _MAX_DEVICE_NAME = 15
 """IFNAMSIZ is 16 bytes with the closing NUL (linux/if.h)."""
 
@@ -119,6 +121,12 @@ def check_endpoint(key: str, text: str) -> Iterator[Finding]:
         )
     elif text[-1:].isdigit():
         yield from check_address(key, text)
+    elif any(len(label) > _MAX_LABEL for label in text.split(".")):
+        yield Finding(
+            key=key,
+            problem=f"{text!r} cannot be looked up",
+            remedy=f"write 1 to {_MAX_LABEL} letters between two dots, as the DNS takes them",
+        )
     else:
         yield from check_name(key, text)
 

@@ -235,7 +235,8 @@ async def _resolve(endpoint: str) -> tuple[str, int]:
     try:
         lookup = loop.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
         answers = await asyncio.wait_for(lookup, RESOLVE_TIMEOUT_S)
-    except (OSError, TimeoutError) as error:
+    # UnicodeError: Python looks up no name with a label that is empty or longer than 63 letters.
+    except (OSError, TimeoutError, UnicodeError) as error:
         raise KernelError(f"resolve {host}", errno.EHOSTUNREACH, str(error) or "no answer in time") from error
     address = answers[0][4]
     return str(address[0]), int(address[1])

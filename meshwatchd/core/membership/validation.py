@@ -17,6 +17,8 @@ from meshwatchd.model.node_report import NodeReport
 
 KEY_BYTES = 32
 MAX_NAME = 253
+MAX_LABEL = 63
+"""Letters between two dots of a host name (RFC 1035, section 2.3.4); a resolver asks nobody for more, or for none."""
 MAX_PORT = 65_535
 MAX_VNI = 2**24 - 1
 MAX_MACS = 8
@@ -76,8 +78,8 @@ def _complaints(hello: Hello) -> Iterator[str]:
         yield f"faults are more than {MAX_FAULTS}, or one is no code at a node"
     if hello.standby_public_key and not _is_key(hello.standby_public_key):
         yield f"standby_public_key is not base64 of {KEY_BYTES} bytes"
-    if hello.standby_endpoint and not _HOST.fullmatch(hello.standby_endpoint):
-        yield f"standby_endpoint {hello.standby_endpoint[:40]!r} is no host"
+    if hello.standby_endpoint and not _is_host(hello.standby_endpoint):
+        yield f"standby_endpoint {hello.standby_endpoint[:40]!r} is no host, whose labels have 1 to {MAX_LABEL} letters"
     # Texts of which nothing else is asked end in logs and on terminals.
     for text in _odd(hello):
         yield f"a text in it is longer than {MAX_TEXT} letters or not printable: {text[:40]!r}"
@@ -147,6 +149,11 @@ def _is_address(text: str) -> bool:
     # A zone is an index of the sender's, and an IPv4 address in IPv6's clothes is another node's.
     is_disguised = "%" in text or (address.version == 6 and address.ipv4_mapped is not None)
     return not (address.is_unspecified or address.is_loopback or address.is_multicast or is_disguised)
+
+
+def _is_host(text: str) -> bool:
+    """Whether it is an address, or a name that can be looked up."""
+    return bool(_HOST.fullmatch(text)) and all(1 <= len(label) <= MAX_LABEL for label in text.split("."))
 
 
 def _is_prefix(text: str) -> bool:

@@ -227,3 +227,10 @@ def test_a_name_that_does_not_exist_is_an_error_with_its_name():
     """`.invalid` never resolves (RFC 6761)."""
     with pytest.raises(KernelError, match=r"resolve no-such-host.invalid"):
         asyncio.run(_resolve("no-such-host.invalid:51830"))
+
+
+@pytest.mark.parametrize("host", ["a..b", f"{'a' * 64}.net"])
+def test_a_name_that_cannot_be_looked_up_is_an_error_with_its_name(host):
+    """A peer of another version says it; Python refuses its labels before anybody is asked."""
+    with pytest.raises(KernelError, match=f"resolve {host}"):
+        asyncio.run(_resolve(f"{host}:51830"))

@@ -53,6 +53,8 @@ def test_what_nodes_of_the_lab_say_makes_sense():
         ({"why": (Finding(source="\x9b", text=""),)}, {}, "or not printable"),
         ({}, {"standby_public_key": "short"}, "standby_public_key is not base64 of 32 bytes"),
         ({}, {"standby_endpoint": "$(reboot)"}, "standby_endpoint '$(reboot)' is no host"),
+        ({}, {"standby_endpoint": "a..b"}, "standby_endpoint 'a..b' is no host, whose labels have 1 to 63 letters"),
+        ({}, {"standby_endpoint": f"vpn.{'a' * 64}.net"}, "is no host, whose labels have 1 to 63 letters"),
         ({}, {"home": "../etc"}, "home '../etc' is no name"),
         ({}, {"faults": (ToldFault("forwarding-off", NodeName("b 1")),)}, "no code at a node"),
         ({}, {"faults": (ToldFault("<script>", B1),)}, "no code at a node"),
@@ -62,6 +64,12 @@ def test_what_nodes_of_the_lab_say_makes_sense():
 def test_each_field_is_looked_at(seen, more, words):
     """What is believed ends in routes, in device names and in files."""
     assert words in complaint(hellos.hello("a1", seen=seen, **more))
+
+
+@pytest.mark.parametrize("host", ["203.0.113.11", "2001:db8::1", "vpn.example.net", f"{'a' * 63}.net"])
+def test_an_endpoint_is_an_address_or_a_name(host):
+    """The longest label that a resolver takes among them."""
+    assert "" == complaint(hellos.hello("a1", standby_endpoint=host))
 
 
 @pytest.mark.parametrize(
