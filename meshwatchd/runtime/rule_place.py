@@ -14,16 +14,15 @@ import msgspec
 
 from meshwatchd.adapters.netlink.foreign_rules import describe_foreign, routes_of
 from meshwatchd.adapters.netlink.mirror import Mirror
-from meshwatchd.adapters.netlink.provision import windows_of
 from meshwatchd.adapters.netlink.route_lookup import RouteLookup, Tables
 from meshwatchd.adapters.storage.window_file import MAX_WINDOWS, WindowFile
-from meshwatchd.core.routes.placement import first_shadow, place
+from meshwatchd.core.routes.placement import first_shadow, place, remember
 from meshwatchd.model.decoding import Door
 from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.route_lookup import RouteQuestion
-from meshwatchd.model.rule_window import Prefix
-from meshwatchd.model.settings import MeshSettings, Settings
+from meshwatchd.model.rule_window import WIDE, Prefix, RuleWindow
+from meshwatchd.model.settings import MeshSettings, Mode, Settings
 from meshwatchd.model.snapshot import ForeignObject, Snapshot
 from meshwatchd.runtime.sinks import Warns
 
@@ -53,9 +52,11 @@ class RulePlace:
         loaded = self._file.load()
         if loaded.problem:
             log.warning("rules.record_refused", reason=loaded.problem)
-        self._windows = loaded.windows
+        self._configured = RuleWindow(first=settings.kernel.priority_base)
+        self._windows, self._unclear = remember(loaded.windows, self._configured)
+        self._recorded = loaded.windows
         self._seen: object = None
-        self._refusal = self._doubt = ""
+        self._refusal = self._doubt = self._unwritten = ""
 
     @classmethod
     def open(cls, mirror: Mirror, settings: Settings, log: Warns) -> RulePlace:
@@ -72,12 +73,32 @@ class RulePlace:
         seen = (self._tables.rules, self._tables.routes.version, mesh)
         if seen != self._seen or self._doubt or self._refusal:
             self._seen = seen
-            self._refusal = self._choose(mesh) or self._verified(snapshot)
-        windows = self._windows or windows_of(self._settings.kernel)
-        told = tuple(each for each in snapshot.collisions if each.priority < 0 or windows[0].holds(each.priority))
+            self._refusal = self._ambiguous(snapshot) or self._choose(mesh) or self._verified(snapshot)
+        window = self._windows[0]
+        told = tuple(each for each in snapshot.collisions if each.priority < 0 or window.holds(each.priority))
         if self._refusal:
             told += (ForeignObject(what=self._refusal, owner_protocol=0, is_ahead=True),)
-        return msgspec.structs.replace(snapshot, windows=self._windows, collisions=told)
+        windows = () if self._windows == (self._configured,) else self._windows
+        return msgspec.structs.replace(snapshot, windows=windows, collisions=told)
+
+    def _ambiguous(self, snapshot: Snapshot) -> str:
+        """Which rule of ours stands where another configuration had it and this one would take it for something else.
+
+        The agent would delete an override with traffic on it, so nothing is armed. Where none stands the place is
+        forgotten.
+        """
+        found = ((each, rule) for each in self._unclear for rule in snapshot.rules if rule.priority in each.used)
+        window, rule = next(found, (None, None))
+        if window is None or rule is None:
+            self._unclear = ()
+            return ""
+        base = self._configured.first
+        had = "rules of others had it moved to" if window.is_narrow else f"kernel.priority_base = {window.first} had it"
+        return (
+            f"rule {rule.render()} stands where {had}, and would be taken for another one with {base}; set"
+            f" kernel.priority_base to a number that is {WIDE} away from {window.first}, or stop the daemon and run"
+            f" `meshwatchctl sweep`"
+        )
 
     def _choose(self, mesh: MeshSettings) -> str:
         """Move the window if it has to be elsewhere; why it can be nowhere."""
@@ -88,17 +109,28 @@ class RulePlace:
             return ""
         entries = self._tables.routes.entries
         shadow = first_shadow(foreign, self._wanted(mesh), lambda table: routes_of(entries, table))
-        known = tuple(dict.fromkeys((*self._windows, *windows_of(self._settings.kernel))))
-        chosen = place(taken, shadow, candidates=known)
+        known = tuple(dict.fromkeys((*self._windows, self._configured)))
+        candidates = [each for each in known if each.is_narrow or each == self._configured]
+        chosen = place(taken, shadow, candidates=candidates, former=known)
         if isinstance(chosen, str):
             return chosen
-        if chosen != known[0]:
-            self._windows = (chosen, *(each for each in known if each != chosen))[:MAX_WINDOWS]
+        has_moved = chosen != known[0]
+        self._windows = (chosen, *(each for each in known if each != chosen))[:MAX_WINDOWS]
+        if has_moved:
             reason = f"{shadow.text} is asked before" if shadow is not None else ""
             self._log.warning("rules.moved", first=chosen.first, reason=reason)
-            if problem := self._file.save(self._windows):
-                self._log.warning("rules.unrecorded", reason=problem)
+        # Before rules stand there: with another kernel.priority_base nobody would know them for ours.
+        if self._windows != self._recorded and (has_moved or self._settings.daemon.mode is Mode.ENFORCE):
+            self._record()
         return ""
+
+    def _record(self) -> None:
+        problem = self._file.save(self._windows)
+        if not problem:
+            self._recorded = self._windows
+        elif problem != self._unwritten:
+            self._log.warning("rules.unrecorded", reason=problem)
+        self._unwritten = problem
 
     def _wanted(self, mesh: MeshSettings) -> Iterator[Prefix]:
         """What failovers move: addresses of nodes and pods of other locations."""
@@ -124,7 +156,7 @@ class RulePlace:
 
     def _standing(self, snapshot: Snapshot) -> list[tuple[Rule, Route]]:
         """Selectors in the window of the moment, each with a route of its table."""
-        window = (self._windows or windows_of(self._settings.kernel))[0]
+        window = self._windows[0]
         up = {link.name for link in snapshot.links if link.is_up}
         routes = {
             each.table: each for each in snapshot.routes if each.src and each.dst.endswith("/32") and each.dev in up

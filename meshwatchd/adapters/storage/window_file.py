@@ -1,6 +1,7 @@
-"""The file that says where rules of ours stand, if not at the configured place, and where they have stood.
+"""The file that says where rules of ours stand, and where they have stood.
 
-Without it a daemon that starts anew, and `meshwatchctl sweep`, would not know rules outside the configured window.
+Without it a daemon that starts anew, and `meshwatchctl sweep`, would not know rules outside the window that is
+configured at that moment.
 """
 
 from __future__ import annotations

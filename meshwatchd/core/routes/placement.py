@@ -15,6 +15,7 @@ Source: fib_rules_lookup() in net/core/fib_rules.c, fib_table_lookup() in net/ip
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from meshwatchd.model.rule_window import NARROW, ForeignRule, Prefix, RuleWindow
 
@@ -22,13 +23,44 @@ Routes = Mapping[Prefix, bool]
 """Routes of one table: whether each ends the search there; a `throw` does not."""
 
 
-def place(taken: Iterable[int], shadow: ForeignRule | None, *, candidates: Sequence[RuleWindow]) -> RuleWindow | str:
+class Remembered(NamedTuple):
+    """What a process begins with.
+
+    Attributes:
+        windows: the one in use first; behind it those where rules of ours may still stand.
+        unclear: earlier ones in which a priority means something else than in the configured window.
+    """
+
+    windows: tuple[RuleWindow, ...]
+    unclear: tuple[RuleWindow, ...]
+
+
+def remember(recorded: Iterable[RuleWindow], configured: RuleWindow) -> Remembered:
+    """The windows of an earlier process beside the configured one.
+
+    That is used, unless rules of others have made a process with the same configuration leave it.
+    """
+    known = tuple(dict.fromkeys(recorded))
+    clear = [each for each in known if each == configured or each.used.isdisjoint(configured.used)]
+    has_moved = configured in clear and clear[0].is_narrow
+    windows = tuple(clear) if has_moved else tuple(dict.fromkeys((configured, *clear)))
+    return Remembered(windows, tuple(each for each in known if each not in clear))
+
+
+def place(
+    taken: Iterable[int],
+    shadow: ForeignRule | None,
+    *,
+    candidates: Sequence[RuleWindow],
+    former: Iterable[RuleWindow] = (),
+) -> RuleWindow | str:
     """The window that the rules of this node have to be in.
 
     Args:
         taken: priorities of all rules of others.
         shadow: the first of them that would answer in place of ours, or None.
         candidates: windows that are kept if they do, the best first: the one in use, earlier ones, the configured one.
+        former: windows of other configurations, where rules of ours may still stand; none of them is used again.
 
     Returns:
         the window, or why there is none, with the remedy.
@@ -38,7 +70,7 @@ def place(taken: Iterable[int], shadow: ForeignRule | None, *, candidates: Seque
     held = set(taken)
     # What a priority means must not depend on the window: where the landing of one is the override of another, the
     # agent would take the first for the second, and neither expect nor remove it.
-    ours = frozenset[int]().union(*(each.used for each in candidates))
+    ours = frozenset[int]().union(*(each.used for each in (*candidates, *former)))
     # As late as possible: what others have put first for a reason stays first.
     fresh = (RuleWindow(first=each, is_narrow=True) for each in range(shadow.priority - NARROW, 0, -1))
     apart = (each for each in fresh if ours.isdisjoint(each.used))

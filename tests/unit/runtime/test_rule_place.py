@@ -8,9 +8,10 @@ import pytest
 from meshwatchd.adapters.storage.window_file import WindowFile
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.plan import Rule
 from meshwatchd.model.route_lookup import RouteQuestion
 from meshwatchd.model.rule_window import RuleWindow
-from meshwatchd.model.settings import DaemonSettings, Settings
+from meshwatchd.model.settings import DaemonSettings, KernelSettings, Mode, Settings
 from meshwatchd.model.snapshot import ForeignObject, Link, Snapshot
 from meshwatchd.model.topology import Topology
 from meshwatchd.profiles import OVERLAY_MESH
@@ -32,8 +33,11 @@ TAILSCALE = (rule_body(5210, 254, mark=0x80000, mask=0xFF0000), rule_body(5270, 
 class World:
     """One node: rules, tables, and a kernel that is asked."""
 
-    def __init__(self, folder, *rules, tables=None):
-        self.settings = Settings(daemon=DaemonSettings(node="a3", state_dir=str(folder)))
+    def __init__(self, folder, *rules, tables=None, mode=Mode.OBSERVE, base=5400):
+        self.settings = Settings(
+            daemon=DaemonSettings(node="a3", state_dir=str(folder), mode=mode),
+            kernel=KernelSettings(priority_base=base),
+        )
         self.told, self.again, self.questions = [], 0, []
         self.answer, self.tables = None, {}
         self.hold(*rules, tables=tables or {})
@@ -150,6 +154,93 @@ def test_a_window_that_was_chosen_is_recorded_and_kept(tmp_path):
     assert (low, usual) == World(tmp_path).settle().windows
     assert [("rules.moved", 101)] == [(event, fields["first"]) for event, fields in world.told]
     assert "105" in world.told[0][1]["reason"]
+
+
+def enforcing(folder, base, *rules, tables=None):
+    """A daemon that may change things, with that kernel.priority_base."""
+    return World(folder, *rules, tables=tables, mode=Mode.ENFORCE, base=base)
+
+
+@pytest.mark.parametrize(("mode", "recorded"), [(Mode.ENFORCE, (RuleWindow(first=5400),)), (Mode.OBSERVE, ())])
+def test_the_configured_window_is_recorded_before_anything_stands_there(tmp_path, mode, recorded):
+    """Once; a daemon that only watches leaves no rules behind."""
+    world = World(tmp_path, mode=mode)
+    assert () == world.settle().windows
+    assert recorded == WindowFile(tmp_path).load().windows
+
+    world.hold(rule_body(32000, 900), tables={})
+    before = (tmp_path / "rules.json").stat().st_ino if recorded else 0
+    world.settle()
+    assert before == ((tmp_path / "rules.json").stat().st_ino if recorded else 0)
+
+
+def test_after_another_base_rules_stand_there_and_the_former_place_stays_known(tmp_path):
+    """An override at 5460 is adopted, moved and removed, and `sweep` finds it; back at 5400 it is the same."""
+    usual, other = RuleWindow(first=5400), RuleWindow(first=6000)
+    enforcing(tmp_path, 5400).settle()
+
+    assert (other, usual) == enforcing(tmp_path, 6000).settle().windows
+    assert (other, usual) == WindowFile(tmp_path).load().windows
+    assert (usual, other) == enforcing(tmp_path, 5400).settle().windows
+
+
+def test_a_window_that_was_configured_before_is_not_gone_back_to(tmp_path):
+    """Whoever sets another base has a reason: a rule of somebody else at 5410, say."""
+    enforcing(tmp_path, 5400).settle()
+    world = enforcing(tmp_path, 6000, rule_body(5950, 254, suppress=0))
+
+    assert (RuleWindow(first=5946, is_narrow=True), 6000, 5400) == (
+        world.settle().windows[0],
+        *(each.first for each in world.settle().windows[1:]),
+    )
+    assert 5946 == enforcing(tmp_path, 6000).settle().windows[0].first, "it is kept, as ever"
+    assert 7000 == enforcing(tmp_path, 7000).settle().windows[0].first, "until there is another base"
+
+
+LEFT = Rule(priority=5460, table=7701)
+
+
+@pytest.mark.parametrize("base", [5390, 5450])
+def test_rules_that_would_mean_something_else_under_the_new_base_arm_nothing(tmp_path, base):
+    """An override is a selector there: it would be deleted with traffic on it. When they are gone all is well."""
+    usual, other = RuleWindow(first=5400), RuleWindow(first=base)
+    enforcing(tmp_path, 5400).settle()
+    world = enforcing(tmp_path, base)
+    (refused,) = world.settle(rules=(LEFT,)).collisions
+
+    assert refused.is_ahead
+    assert f"rule {LEFT.render()} stands where kernel.priority_base = 5400 had it" in refused.what
+    assert "`meshwatchctl sweep`" in refused.what
+    assert () == world.settle(rules=(LEFT,)).windows
+    assert (usual,) == WindowFile(tmp_path).load().windows, "sweep has to know it"
+
+    assert () == world.settle().collisions
+    assert (other,) == WindowFile(tmp_path).load().windows
+
+
+def test_windows_that_have_no_priority_in_common_may_be_close(tmp_path):
+    """Of a hundred numbers the last twenty are free."""
+    enforcing(tmp_path, 5400).settle()
+    shown = enforcing(tmp_path, 5481).settle(rules=(LEFT,))
+
+    assert () == shown.collisions
+    assert (RuleWindow(first=5481), RuleWindow(first=5400)) == shown.windows
+
+
+def test_a_record_that_cannot_be_written_is_told_once_and_tried_again(tmp_path):
+    """As on a full disk."""
+    folder = tmp_path / "file"
+    folder.write_text("")
+    world = enforcing(folder, 5400)
+    for number in (31000, 31001):
+        world.hold(rule_body(number, 900), tables={})
+        world.settle()
+    assert ["rules.unrecorded"] == [event for event, _ in world.told if event != "rules.record_refused"]
+
+    folder.unlink()
+    world.hold(rule_body(31002, 900), tables={})
+    world.settle()
+    assert (RuleWindow(first=5400),) == WindowFile(folder).load().windows
 
 
 def test_a_rule_that_comes_later_moves_them(tmp_path):

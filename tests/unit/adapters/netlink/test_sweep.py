@@ -76,6 +76,19 @@ def test_rules_in_a_window_that_was_moved_to_are_found(tmp_path):
     assert [] == kernel.held_rules
 
 
+def test_rules_of_an_earlier_base_are_found(tmp_path):
+    """kernel.priority_base was set to another number after the override was put."""
+    former = RuleWindow(first=BASE - 1000)
+    assert "" == WindowFile(tmp_path).save((RuleWindow(first=BASE), former))
+    kernel = Kernel()
+    selector, override = (
+        rule_record(Rule(priority=each, table=TABLE)) for each in (former.selector(0), former.override(0))
+    )
+    kernel.held_rules = [selector, override]
+
+    assert [override.text, selector.text] == swept(kernel, tmp_path)
+
+
 def test_routes_with_our_protocol_in_tables_of_others_stay(tmp_path):
     """Both together are the mark."""
     kernel = Kernel()

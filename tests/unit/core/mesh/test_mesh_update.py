@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import msgspec
+import pytest
 
 from meshwatchd.adapters.storage.journal.checkpoint import dump
 from meshwatchd.core.diagnosis.arrivals import HEARD_HISTORY
@@ -380,13 +381,20 @@ def test_rules_that_have_to_stand_elsewhere_move_with_the_traffic_on_them():
     assert (0, 0) == (changed.begun, changed.ended)
 
 
-def test_an_override_where_rules_have_stood_is_that_of_its_path():
-    """The daemon was not running when the window moved."""
-    windows = (LOW, RuleWindow(first=5400))
-    found = msgspec.structs.replace(snapshot_of("a3", rules=[Rule(priority=5460, table=7702)]), windows=windows)
+@pytest.mark.parametrize("window", [LOW, RuleWindow(first=6000)])
+def test_an_override_where_rules_have_stood_is_that_of_its_path(window):
+    """The daemon was not running when the window moved, or kernel.priority_base was set to another number."""
+    windows = (window, RuleWindow(first=5400))
+    left = Rule(priority=5460, table=7702)
+    found = msgspec.structs.replace(snapshot_of("a3", rules=[left]), windows=windows)
     bench = Bench("a3", snapshot=found)
-
     assert [2] == [each.rank for each in bench.said(OverrideAdopted)]
+
+    moved = Rule(priority=window.override(0), table=7702)
+    switches = [
+        each.switch for each in bench.feed(ev.SnapshotReceived(snapshot=found)) if isinstance(each, out.ApplySwitch)
+    ]
+    assert [Switch(add=(moved,)), Switch(delete=(left,))] == switches
 
 
 def test_a_rule_that_is_asked_before_ours_ends_what_would_be_in_vain():

@@ -4,7 +4,7 @@ from ipaddress import IPv4Network
 
 import pytest
 
-from meshwatchd.core.routes.placement import first_shadow, place
+from meshwatchd.core.routes.placement import first_shadow, place, remember
 from meshwatchd.model.rule_window import ForeignRule, Prefix, RuleWindow
 
 USUAL = RuleWindow(first=5400)
@@ -117,3 +117,36 @@ def test_a_window_that_the_kernel_has_put_a_rule_before_moves_clear_of_it():
 
     assert first == place((5409,), rule(5409), candidates=[USUAL])
     assert RuleWindow(first=5396, is_narrow=True) == place((5404, 5409), rule(5404), candidates=[first, USUAL])
+
+
+def test_nothing_new_has_a_priority_where_rules_of_ours_have_stood():
+    """Rules of another base may still be there; they are no place to go back to."""
+    former = RuleWindow(first=5300)
+    window = place((5384,), rule(5384), candidates=[USUAL], former=[former])
+
+    assert RuleWindow(first=5306, is_narrow=True) == window, "one to nine are free in each window"
+
+
+NARROW_ONE = RuleWindow(first=146, is_narrow=True)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "base", "windows", "unclear"),
+    [
+        ((), 5400, (5400,), ()),
+        ((USUAL,), 5400, (5400,), ()),
+        ((USUAL,), 6000, (6000, 5400), ()),
+        ((RuleWindow(first=6000), USUAL), 5400, (5400, 6000), ()),
+        ((NARROW_ONE, USUAL), 5400, (146, 5400), ()),
+        ((NARROW_ONE, USUAL), 6000, (6000, 146, 5400), ()),
+        ((USUAL,), 5450, (5450,), (5400,)),
+        ((NARROW_ONE, USUAL), 120, (120, 5400), (146,)),
+        ((USUAL,), 5481, (5481, 5400), ()),
+    ],
+)
+def test_what_was_recorded_is_remembered_beside_the_configured_window(recorded, base, windows, unclear):
+    """That one is used, unless rules of others made an earlier process leave it."""
+    found = remember(recorded, RuleWindow(first=base))
+
+    assert windows == tuple(each.first for each in found.windows)
+    assert unclear == tuple(each.first for each in found.unclear)
