@@ -1,6 +1,6 @@
 """Makes WireGuard devices equal to StandbyLinks.
 
-    no device                 record, make (kernel, else wireguard-go), configure, up
+    no device                 record, make (kernel, else wireguard-go), record its index, configure, up
     a device of ours          configure only what differs: the session of an unchanged peer goes on
     ours, does not answer     KernelError; it may be carrying traffic, so it is not replaced
     somebody else's device    KernelError; it is not touched
@@ -17,6 +17,7 @@ import contextlib
 import errno
 import ipaddress
 import socket
+from collections.abc import Coroutine
 from pathlib import Path
 
 from meshwatchd.adapters.host.proc import read_host, read_text
@@ -34,6 +35,9 @@ from meshwatchd.model.settings import LinkImplementation, StandbySettings
 from meshwatchd.model.snapshot import Link
 
 RESOLVE_TIMEOUT_S = 2.0
+MAKE_TIMEOUT_S = process.START_TIMEOUT_S
+"""How long a stop waits for a device that is being made."""
+
 PROC = Path("/proc")
 
 KERNEL_KIND = "wireguard"
@@ -69,7 +73,7 @@ class Devices:
             text = "a device of that name exists and was not made by meshwatchd; remove it or set kernel.device_prefix"
             raise KernelError(f"make device {wanted.device}", errno.EEXIST, text)
         if link is None:
-            link = await self._make(wanted.device)
+            link = await _to_its_end(self._make(wanted.device))
         else:
             self.adopt(link)
         await self._configure(link, config, wanted.peer)
@@ -217,6 +221,28 @@ class Devices:
             keepalive_s=wanted.keepalive_s,
             mtu_bytes=wanted.mtu_bytes,
         )
+
+
+async def _to_its_end(making: Coroutine[object, object, Link]) -> Link:
+    """The device that is made, or its error; a stop comes after that.
+
+    A device that is there and not on record, without a key yet, would be a stranger's for the next daemon, which could
+    only watch.
+    """
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(making)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        until_s = loop.time() + MAKE_TIMEOUT_S
+        while not task.done() and (left_s := until_s - loop.time()) > 0:
+            # Whoever stops may do so twice.
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait((task,), timeout=left_s)
+        # Nobody wants to know any more why it could not be made; asyncio logs what nobody has asked for.
+        if not task.cancel() and not task.cancelled():
+            task.exception()
+        raise
 
 
 async def _resolve(endpoint: str) -> tuple[str, int]:

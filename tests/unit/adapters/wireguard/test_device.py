@@ -1,15 +1,17 @@
 import asyncio
 import contextlib
 import errno
+import gc
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from meshwatchd.adapters.wireguard import device as device_module
-from meshwatchd.adapters.wireguard import process
+from meshwatchd.adapters.wireguard import genl, process
 from meshwatchd.adapters.wireguard.device import Devices, _resolve
 from meshwatchd.adapters.wireguard.process import ProcessId
+from meshwatchd.adapters.wireguard.state import LinkState
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.plan import StandbyLink
 from meshwatchd.model.settings import LinkImplementation, StandbySettings
@@ -185,6 +187,90 @@ def test_a_device_that_is_being_made_is_ours(tmp_path):
     assert kernel.seen
     link = Link(name="mw0", index=9, kind="wireguard", is_up=False, mtu_bytes=1420)
     assert not asyncio.run(kernel.keeper.is_ours(link))
+
+
+class _Slow(FakeKernel):
+    """A kernel that has made a device before it says so."""
+
+    def __init__(self, *, refusal: str = "") -> None:
+        super().__init__()
+        self.refusal = refusal
+        self.has_made, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def add_wireguard(self, device: str) -> None:
+        if not self.refusal:
+            await super().add_wireguard(device)
+        self.has_made.set()
+        await self.may_answer.wait()
+        if self.refusal:
+            raise KernelError(f"add {device}", 1, self.refusal)
+
+
+async def _cancelled(kernel, keeper, times):
+    """Make a device and stop meanwhile; what is begun may go on before the kernel has answered."""
+    work = asyncio.get_running_loop().create_task(keeper.ensure(LINK))
+    await kernel.has_made.wait()
+    for _ in range(times):
+        work.cancel()
+        await asyncio.sleep(0)
+    assert not work.done(), "it waits for what the kernel says"
+    kernel.may_answer.set()
+    await asyncio.wait((work,))
+    return work.cancelled()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_stop_while_a_device_is_being_made_leaves_it_on_record(tmp_path, monkeypatch, times):
+    """The next daemon knows it for ours and goes on; it would take the name for a stranger's, and only watch."""
+    (tmp_path / "sys/net/ipv4/conf/mw0").mkdir(parents=True)
+    monkeypatch.setattr(device_module, "PROC", tmp_path)
+    kernel = _Slow()
+    assert asyncio.run(_cancelled(kernel, devices(kernel, tmp_path), times))
+
+    link = kernel.present[2]
+    later = devices(kernel, tmp_path)
+    assert asyncio.run(later.is_ours(link))
+
+    told: list[str] = []
+
+    async def read(_device: str) -> LinkState:
+        return LinkState(private_key="", public_key="", listen_port=0, peers=())
+
+    async def configure(device: str, _config: object, _state: object) -> None:
+        told.append(device)
+
+    monkeypatch.setattr(genl, "read", read)
+    monkeypatch.setattr(genl, "configure", configure)
+    asyncio.run(later.ensure(LINK))
+    assert ["mw0"] == told
+    assert ["add device mw0"] == kernel.operations
+    assert kernel.present[2].is_up
+
+
+def test_a_stop_while_a_device_is_refused_leaves_no_record(tmp_path, caplog):
+    """Nor a word of a failure that nobody waits for."""
+    config = StandbySettings(private_key_file=str(tmp_path / "standby.key"), implementation=LinkImplementation.KERNEL)
+    kernel = _Slow(refusal="not allowed")
+
+    assert asyncio.run(_cancelled(kernel, Devices(kernel, config, tmp_path), 1))
+    assert () == Devices(kernel, config, tmp_path).recorded()
+    gc.collect()
+    assert [] == caplog.records
+
+
+def test_a_stop_does_not_wait_for_ever(tmp_path, monkeypatch):
+    """A kernel that does not answer keeps no daemon from ending."""
+    monkeypatch.setattr(device_module, "MAKE_TIMEOUT_S", 0.01)
+    kernel = _Slow()
+
+    async def scenario() -> bool:
+        work = asyncio.get_running_loop().create_task(devices(kernel, tmp_path).ensure(LINK))
+        await kernel.has_made.wait()
+        work.cancel()
+        await asyncio.wait((work,), timeout=10)
+        return work.cancelled()
+
+    assert asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(("of_all", "is_up"), [("0", True), ("1", False), ("2", True)])
