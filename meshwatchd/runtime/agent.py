@@ -195,6 +195,7 @@ class Agent:
             loop.remove_reader(self._link)
             loop.remove_writer(self._link)
             await self._state.close()
+            await self._care.finish()
             self._mirror.close()
             held = (self._dumper, self._lookups, self._rule_place, self._kernel, self._care, self._services, self._link)
             for each in held:

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from meshwatchd.adapters.netlink.repair import RepairKernel
+from meshwatchd.adapters.storage.background_writer import BackgroundWriter
 from meshwatchd.adapters.storage.policy_file import read_boot
 from meshwatchd.adapters.storage.versioned_file import VersionedFile
 from meshwatchd.core.audit.confirmation import Confirmation
@@ -88,6 +89,7 @@ class Auditor:
         self._sources = tuple(sources)
         path = state_dir / STATE_FILE
         self._file = VersionedFile(path, GoodState, version=1, max_bytes=MAX_STATE_BYTES, mode=0o600)
+        self._writer = BackgroundWriter(self._save, lambda problem: log.warning("good_state.unsaved", error=problem))
         self._boot = read_boot()
         self._confirmation = Confirmation()
         self._snapshot: Snapshot | None = None
@@ -180,6 +182,10 @@ class Auditor:
             self._send(outcome)
             self._news.set()
 
+    async def close(self) -> None:
+        """Wait until what is good is written."""
+        await self._writer.close()
+
     def look(self) -> None:
         """Look at what was seen last, and report what has changed.
 
@@ -262,7 +268,7 @@ class Auditor:
             self._candidate = state, now
         elif state != self._good and now - self._candidate[1] >= GOOD_AFTER_NS:
             self._good = state
-            self._save(state)
+            self._writer.keep(state)
 
     def _good_after(self) -> int | None:
         """When what stands becomes good, if it is not yet."""
@@ -276,10 +282,9 @@ class Auditor:
             self._log.warning("good_state.unread", error=problem, remedy="it is written anew")
         return state if state is not None and state.boot == self._boot else None
 
-    def _save(self, state: GoodState) -> None:
+    def _save(self, state: GoodState) -> str:
         """Whole or not at all; a full disk costs the memory across a restart and nothing else."""
-        if problem := self._file.save(state, "what was good is forgotten at the next restart"):
-            self._log.warning("good_state.unsaved", error=problem)
+        return self._file.save(state, "what was good is forgotten at the next restart")
 
 
 def _missing(plan: RepairPlan, snapshot: Snapshot) -> str:

@@ -111,6 +111,11 @@ class DeviceCare:
             self.metrics.write(),
         )
 
+    async def finish(self) -> None:
+        """Wait until what was good is written."""
+        await self.auditor.close()
+        await self._liqo.close()
+
     def close(self) -> None:
         """Close the sockets; nothing in the kernel changes."""
         self._socket.close()

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from meshwatchd.adapters.echo_round import who_answers
+from meshwatchd.adapters.storage.background_writer import BackgroundWriter
 from meshwatchd.adapters.storage.policy_file import read_boot
 from meshwatchd.adapters.storage.versioned_file import VersionedFile
 from meshwatchd.core.audit.liqo_devices import LiqoGood
@@ -59,6 +60,7 @@ class LiqoWatch:
         self._log, self._ask, self._rest, self._boot = log, asker, rest, read_boot()
         path = Path(settings.daemon.state_dir) / STATE_FILE
         self._file = VersionedFile(path, LiqoMemory, version=1, max_bytes=MAX_STATE_BYTES, mode=0o600)
+        self._writer = BackgroundWriter(self._save, lambda problem: log.warning("liqo.unsaved", error=problem))
         self._audit = LiqoAudit(settings.daemon.node, settings.liqo.beyond, self._load())
         self._saved = self._audit.known
         self._snapshot: Snapshot | None = None
@@ -80,9 +82,13 @@ class LiqoWatch:
         while True:
             await self._is_there.wait()
             if await self._ask_around():
-                self._save()
+                self._keep()
                 tell()
             await self._rest(ROUND_NS / SECOND)
+
+    async def close(self) -> None:
+        """Wait until what was good is written."""
+        await self._writer.close()
 
     async def _ask_around(self) -> bool:
         if self._snapshot is None:
@@ -105,11 +111,11 @@ class LiqoWatch:
             self._log.warning("liqo.unread", error=problem, remedy="it is written anew")
         return memory.good if memory is not None and memory.boot == self._boot else ()
 
-    def _save(self) -> None:
+    def _keep(self) -> None:
+        if self._audit.known != self._saved:
+            self._saved = self._audit.known
+            self._writer.keep(LiqoMemory(boot=self._boot, good=self._saved))
+
+    def _save(self, memory: LiqoMemory) -> str:
         """Whole or not at all; a full disk costs the memory across a restart and nothing else."""
-        if self._audit.known == self._saved:
-            return
-        self._saved = self._audit.known
-        memory = LiqoMemory(boot=self._boot, good=self._saved)
-        if problem := self._file.save(memory, "what was good of Liqo is forgotten at the next restart"):
-            self._log.warning("liqo.unsaved", error=problem)
+        return self._file.save(memory, "what was good of Liqo is forgotten at the next restart")

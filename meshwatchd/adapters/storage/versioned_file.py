@@ -38,12 +38,21 @@ class VersionedFile(Generic[Content]):
         path: of the file; `NAME.bad` and its neighbour with the suffix of `draft` are its own as well.
         kind: of its content, which has a field `version` where that is not 1 for ever.
         draft: suffix of what is written before it takes the file's place.
+        is_durable: whether `save` waits until the disk has it, which may take long: outside of an event loop.
     """
 
     def __init__(
-        self, path: Path, kind: type[Content], *, version: int, max_bytes: int, mode: int, draft: str = ".new"
+        self,
+        path: Path,
+        kind: type[Content],
+        *,
+        version: int,
+        max_bytes: int,
+        mode: int,
+        draft: str = ".new",
+        is_durable: bool = True,
     ) -> None:
-        self._path, self._kind, self._draft = path, kind, draft
+        self._path, self._kind, self._draft, self._is_durable = path, kind, draft, is_durable
         self._version, self._max_bytes, self._mode = version, max_bytes, mode
 
     def save(self, content: Content, loss: str) -> str:
@@ -57,7 +66,8 @@ class VersionedFile(Generic[Content]):
             with os.fdopen(descriptor, "wb") as file:
                 file.write(msgspec.json.encode(content))
                 file.flush()
-                os.fsync(file.fileno())
+                if self._is_durable:
+                    os.fsync(file.fileno())
             draft.replace(self._path)
         except OSError as error:
             with contextlib.suppress(OSError):

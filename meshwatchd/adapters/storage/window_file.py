@@ -36,7 +36,10 @@ class WindowFile:
     """The file in the state directory."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = VersionedFile(folder / FILE_NAME, _Stored, version=VERSION, max_bytes=MAX_BYTES, mode=0o640)
+        # No fsync: it may take longer than the event loop can spare, and a power cut ends the rules it tells of.
+        self._file = VersionedFile(
+            folder / FILE_NAME, _Stored, version=VERSION, max_bytes=MAX_BYTES, mode=0o640, is_durable=False
+        )
 
     def save(self, windows: tuple[RuleWindow, ...]) -> str:
         """Replace the file; returns why it could not be done, or nothing."""

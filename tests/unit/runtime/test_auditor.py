@@ -22,6 +22,7 @@ from meshwatchd.model.settings import SECOND
 from meshwatchd.runtime.auditor import GOOD_AFTER_NS, STATE_FILE, Auditor
 from tests.support.example_status import status, verdict
 from tests.support.flannel_node import DEVICE, LOCAL, changed, entries, good, hello, look, mac, mesh, snapshot
+from tests.support.slow_disk import SlowDisk
 
 HELD = entries(3)
 BROKEN = changed(HELD, forwarding=HELD.forwarding[1:])
@@ -70,6 +71,16 @@ class Bench:
         self.now += after
         self.auditor.see(snapshot(held))
         self.auditor.look()
+
+    def stand(self, held, *, for_ns=GOOD_AFTER_NS):
+        """Look at entries, and again once they have stood; what is kept of them is on the disk."""
+
+        async def look_twice():
+            self.look(held)
+            self.look(held, after=for_ns)
+            await self.auditor.close()
+
+        asyncio.run(look_twice())
 
 
 @pytest.fixture
@@ -149,13 +160,11 @@ def test_what_stands_while_a_path_is_broken_is_not_good_though_traffic_goes_arou
     """Whatever broke it may be what stands: a peer with another key is silent for longer than it takes to be good."""
     around = status(verdict(FaultCode.WIREGUARD_BLOCKED), states="down good good good", active=1)
     bench.auditor.note(msgspec.structs.replace(around, severity=Severity.WARNING))
-    bench.look(HELD)
-    bench.look(HELD, after=2 * GOOD_AFTER_NS)
+    bench.stand(HELD, for_ns=2 * GOOD_AFTER_NS)
     assert bench.auditor.good is None
 
     bench.auditor.note(msgspec.structs.replace(WELL, severity=Severity.WARNING))
-    bench.look(HELD)
-    bench.look(HELD, after=GOOD_AFTER_NS)
+    bench.stand(HELD)
     assert bench.auditor.good is not None
 
 
@@ -174,8 +183,7 @@ def test_what_peers_say_of_themselves_is_told_once_and_withdrawn(bench):
 def test_what_stands_while_all_is_well_is_remembered_across_a_restart(bench, tmp_path):
     """Then a wedge that is there when the daemon starts is told with what was lost."""
     bench.auditor.note(WELL)
-    bench.look(HELD)
-    bench.look(HELD, after=GOOD_AFTER_NS)
+    bench.stand(HELD)
     later = Bench(tmp_path)
     later.look(Entries())
     later.look(Entries(), after=SECOND)
@@ -194,8 +202,7 @@ def test_a_warning_that_says_nothing_against_the_entries_keeps_nothing_from_bein
     standing = AuditFinding(code=code, device="kilo0", subject="x", culprit=LOCAL)
     bench.auditor._sources = (lambda _view, _now: (standing,),)
     bench.auditor.note(WELL)
-    bench.look(HELD)
-    bench.look(HELD, after=GOOD_AFTER_NS)
+    bench.stand(HELD)
 
     assert is_learned is (bench.auditor.good is not None)
 
@@ -224,7 +231,7 @@ def test_what_may_become_good_is_looked_at_when_it_has_stood(bench):
     bench.now += 7 * SECOND
     assert GOOD_AFTER_NS - 7 * SECOND == bench.auditor._wait_ns()
     bench.now += 3 * SECOND
-    bench.auditor.look()
+    bench.stand(HELD, for_ns=0)
 
     assert HELD == bench.auditor.good.entries
     assert 10 * GOOD_AFTER_NS == bench.auditor._wait_ns(), "nothing is waited for any more"
@@ -237,8 +244,7 @@ def test_what_is_wrong_or_young_or_told_to_be_bad_is_not_remembered(bench, held)
         bench.auditor.note(msgspec.structs.replace(WELL, severity=Severity.CRITICAL))
     else:
         bench.auditor.note(WELL)
-    bench.look(held)
-    bench.look(held, after=10 * GOOD_AFTER_NS)
+    bench.stand(held, for_ns=10 * GOOD_AFTER_NS)
     bench.auditor.note(WELL)
     bench.look(HELD)
 
@@ -257,13 +263,28 @@ def test_a_memory_that_cannot_be_read_or_is_of_another_boot_is_no_memory(tmp_pat
     assert ([] if b"another" in content else ["good_state.unread"]) == bench.warned
 
 
+def test_a_slow_disk_keeps_nobody_waiting(bench, tmp_path, monkeypatch):
+    """An agent that answers no heartbeat is killed."""
+    disk = SlowDisk(monkeypatch)
+
+    async def scenario():
+        bench.auditor.note(WELL)
+        bench.look(HELD)
+        bench.look(HELD, after=GOOD_AFTER_NS)
+        disk.go_on()
+        await bench.auditor.close()
+
+    asyncio.run(scenario())
+    assert [True] == disk.waits
+    assert bench.auditor.good == Bench(tmp_path).auditor.good
+
+
 def test_a_full_disk_costs_the_memory_and_nothing_else(tmp_path):
     """The state stays known to this process."""
     (tmp_path / "file").write_text("")
     bench = Bench(tmp_path / "file")
     bench.auditor.note(WELL)
-    bench.look(HELD)
-    bench.look(HELD, after=GOOD_AFTER_NS)
+    bench.stand(HELD)
 
     assert bench.auditor.good is not None
     assert "good_state.unsaved" in bench.warned

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
 from meshwatchd.adapters.netlink.tables import Table, apply_to_routes
+from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.settings import DaemonSettings, Settings
 from meshwatchd.runtime.device_care import DeviceCare
+from meshwatchd.runtime.liqo_watch import LiqoMemory
 from meshwatchd.runtime.logging import make_log
 from tests.support.example_status import HEALTHY
 from tests.support.flannel_node import entries, mesh, snapshot
@@ -58,3 +62,19 @@ def test_figures_are_of_the_device_of_the_mesh_that_was_found_out(tmp_path):
     assert ["flannel.1", "flannel.7"] == kernel.asked
     assert 1 == len(sent)
     assert 8 == len(duties)
+
+
+def test_what_is_good_is_on_the_disk_when_the_agent_ends(tmp_path):
+    """By a thread each; the sockets are closed after that."""
+    settings = Settings(daemon=DaemonSettings(node="n0", state_dir=str(tmp_path)))
+    log = make_log("json", level="error")
+    care = DeviceCare(settings, Kernel(), lambda _: None, status=lambda: HEALTHY, duplicates=tuple, log=log)
+
+    async def scenario():
+        care.auditor._writer.keep(GoodState())
+        care._liqo._writer.keep(LiqoMemory())
+        await care.finish()
+        return sorted(each.name for each in tmp_path.iterdir())
+
+    assert ["liqo-good.json", "overlay-good.json"] == asyncio.run(scenario())
+    care.close()

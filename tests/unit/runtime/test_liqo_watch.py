@@ -15,6 +15,7 @@ from meshwatchd.model.settings import DaemonSettings, LiqoSettings, MeshSettings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.runtime.liqo_watch import STATE_FILE, LiqoWatch
 from tests.support.liqo_node import BEYOND, GATEWAY, POD, snapshot, with_link
+from tests.support.slow_disk import SlowDisk
 
 OWN = "10.244.2.1"
 
@@ -31,6 +32,7 @@ class World:
         self.warned: list[str] = []
         self.refusal: KernelError | None = None
         self.told = 0
+        self.waked = lambda: None
 
     async def ask(self, asked):
         """As the network answers."""
@@ -56,6 +58,7 @@ class World:
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.2):
                     await watch.watch(self._tell)
+            await watch.close()
 
         self.left = rounds
         asyncio.run(go())
@@ -68,6 +71,7 @@ class World:
 
     def _tell(self):
         self.told += 1
+        self.waked()
 
 
 def view(seen):
@@ -117,6 +121,25 @@ def test_what_was_good_is_known_to_the_next_daemon(world, tmp_path):
     (tmp_path / STATE_FILE).write_text(other)
     assert [] == codes(world.start(), lost)
     assert [] == world.warned
+
+
+def test_a_slow_disk_keeps_nobody_waiting(world, tmp_path, monkeypatch):
+    """An agent that answers no heartbeat is killed."""
+    disk = SlowDisk(monkeypatch)
+    world.waked = disk.go_on
+    world.watch(rounds=SETTLED)
+
+    assert [True] == disk.waits
+    assert (tmp_path / STATE_FILE).exists()
+
+
+def test_a_full_disk_costs_the_memory_and_nothing_else(world, tmp_path):
+    """It is told."""
+    (tmp_path / f"{STATE_FILE.removesuffix('.json')}.new").mkdir()
+    watch = world.watch(rounds=SETTLED)
+
+    assert ["liqo.unsaved"] == world.warned
+    assert [] == codes(watch)
 
 
 def test_a_file_that_makes_no_sense_is_told_and_written_anew(world, tmp_path):

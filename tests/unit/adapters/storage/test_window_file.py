@@ -1,5 +1,9 @@
 """The record of where rules of ours stand."""
 
+import os
+
+import pytest
+
 from meshwatchd.adapters.storage.window_file import MAX_WINDOWS, Loaded, WindowFile
 from meshwatchd.model.rule_window import RuleWindow
 
@@ -20,3 +24,10 @@ def test_what_makes_no_sense_is_moved_aside(tmp_path):
 
     assert () == loaded.windows
     assert "moved aside as rules.json.bad" in loaded.problem
+
+
+def test_nobody_waits_for_the_disk(tmp_path, monkeypatch):
+    """It is written in the agent's loop; a power cut ends the rules that it tells of."""
+    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("fsync may take as long as the disk likes"))
+
+    assert "" == WindowFile(tmp_path).save((RuleWindow(first=5400),))
