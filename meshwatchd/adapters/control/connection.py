@@ -56,6 +56,7 @@ class Connection(asyncio.Protocol):
         self._splitter = Splitter(MAX_MESSAGE_BYTES)
         self._waiting: deque[bytes] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._next_turn: asyncio.Handle | None = None
         self._writable = asyncio.Event()
         self._writable.set()
         self._stall: asyncio.TimerHandle | None = None
@@ -76,6 +77,8 @@ class Connection(asyncio.Protocol):
         del exc
         self._host.dismiss(self)
         self._waiting.clear()
+        if self._next_turn is not None:
+            self._next_turn.cancel()
         if self._stall is not None:
             self._stall.cancel()
         if self._task is not None:
@@ -118,16 +121,33 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def _proceed(self) -> None:
-        """Answer what has been asked, until something has to be waited for."""
-        while self._waiting and self._task is None and self._writable.is_set():
+        """Answer one of the calls that wait, and the others in later turns of the loop.
+
+        One read of the socket brings thousands of calls, and an answer takes milliseconds (`Explain`). All other
+        clients have their turn between two of them, and so has the engine, which kills an agent that does not answer.
+        """
+        if self._next_turn is not None:
+            return
+        if self._is_next_due():
             self._answer(self._waiting.popleft())
+        if self._is_next_due():
+            self._next_turn = asyncio.get_running_loop().call_soon(self._take_turn)
         if self._transport.is_closing():
             return
-        # A connection that is not read does not tell its end either, so reading stops for a flood only.
-        if len(self._waiting) > MAX_WAITING_CALLS:
+        # A connection that is not read does not tell its end either, so reading stops for a flood only, and until the
+        # next turn: a client that has sent its last calls and closed its end gets all answers before that is read.
+        if self._next_turn is not None or len(self._waiting) > MAX_WAITING_CALLS:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
+
+    def _take_turn(self) -> None:
+        self._next_turn = None
+        self._proceed()
+
+    def _is_next_due(self) -> bool:
+        """Whether there is a call that nothing has to be waited for."""
+        return bool(self._waiting) and self._task is None and self._writable.is_set()
 
     def _answer(self, message: bytes) -> None:
         try:

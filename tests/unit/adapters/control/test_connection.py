@@ -105,7 +105,41 @@ def test_nothing_is_answered_while_the_client_does_not_read():
         connection.data_received(CALL)
         assert not wire.reads
         connection.resume_writing()
+        for _ in range(MAX_WAITING_CALLS):
+            await asyncio.sleep(0)
         assert (MAX_WAITING_CALLS + 1, True) == (len(wire.written), wire.reads)
+
+    asyncio.run(scenario())
+
+
+def test_of_a_flood_of_calls_one_is_answered_in_a_turn():
+    """One read brings thousands; other clients, and the engine that asks whether the agent lives, come between."""
+
+    async def scenario():
+        numbers = iter(range(1000))
+        wire, connection = connect(Host(reply=lambda: encode_reply({"n": next(numbers)})))
+        connection.data_received(CALL * 1000)
+        for number in range(1, 1000):
+            assert (number, False) == (len(wire.written), wire.reads)
+            await asyncio.sleep(0)
+        assert [encode_reply({"n": number}) for number in range(1000)] == wire.written
+        assert wire.reads
+
+    asyncio.run(scenario())
+
+
+def test_a_flood_has_one_turn_whatever_happens_meanwhile():
+    """Neither a client that reads again nor one that goes away gets more."""
+
+    async def scenario():
+        wire, connection = connect(Host())
+        connection.data_received(CALL * 1000)
+        connection.pause_writing()
+        connection.resume_writing()
+        assert 1 == len(wire.written)
+        connection.connection_lost(None)
+        await asyncio.sleep(0)
+        assert 1 == len(wire.written)
 
     asyncio.run(scenario())
 
