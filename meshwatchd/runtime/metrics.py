@@ -106,13 +106,16 @@ class Metrics:
                 line = await reader.readline()
                 while (await reader.readline()).strip():
                     pass
+                # Else a rest of 64 KiB counts as sent, and is kept for a client that never reads it.
+                writer.transport.set_write_buffer_limits(0)
                 writer.write(self._reply(line))
                 await writer.drain()
         except (OSError, TimeoutError, ValueError):
             pass  # a client that went away, is slow, or speaks no HTTP; it will not miss the answer
         finally:
             self._connections -= 1
-            writer.close()
+            # Not close(), which waits for ever where anything is unsent; what is to arrive has left this process.
+            writer.transport.abort()
 
     def _reply(self, line: bytes) -> bytes:
         words = line.split()

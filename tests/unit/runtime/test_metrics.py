@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.settings import MetricsSettings
+from meshwatchd.runtime import metrics as module
 from meshwatchd.runtime.metrics import Metrics
 from tests.support.example_status import HEALTHY
 
@@ -87,6 +89,71 @@ def test_anything_else_is_refused(request_line, status):
 
     assert status == answer.split()[1]
     assert b"vxlan" not in answer
+
+
+@pytest.fixture
+def narrow(monkeypatch):
+    """A run of a server with a text of some size and of a client, with sockets that hold little of it."""
+
+    def run(size, scenario):
+        metrics = _metrics()
+        monkeypatch.setattr(metrics, "text", lambda: b"x" * size)
+
+        async def serve():
+            listening.bind(("127.0.0.1", 0))
+            server = await asyncio.start_server(metrics._answer, sock=listening)
+            async with server, asyncio.timeout(10):
+                await scenario(client, listening.getsockname())
+
+        with socket.socket() as listening, socket.socket() as client:
+            for each, option in ((listening, socket.SO_SNDBUF), (client, socket.SO_RCVBUF)):
+                each.setsockopt(socket.SOL_SOCKET, option, 4096)
+                each.setblocking(False)
+            asyncio.run(serve())
+
+    return run
+
+
+async def _request(client, address):
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(client, address)
+    await loop.sock_sendall(client, b"GET /metrics HTTP/1.1\r\n\r\n")
+
+
+@pytest.mark.parametrize("size", [60_000, 400_000])
+def test_a_client_that_does_not_read_keeps_nothing(monkeypatch, narrow, size):
+    """Neither a descriptor nor what it was to read, whether much or little of that is unsent."""
+    monkeypatch.setattr(module, "REQUEST_TIMEOUT_S", 0.1)
+
+    async def scenario(client, address):
+        without = _count_descriptors()
+        await _request(client, address)
+        await _until(lambda: _count_descriptors() > without)
+        await _until(lambda: _count_descriptors() <= without)
+
+    narrow(size, scenario)
+
+
+def test_a_client_that_reads_late_gets_all(narrow):
+    """Nothing is cut off that may still arrive."""
+
+    async def scenario(client, address):
+        await _request(client, address)
+        read = bytearray()
+        while part := await asyncio.get_running_loop().sock_recv(client, 1000):
+            read += part
+        assert 60_000 == len(read.partition(b"\r\n\r\n")[2])
+
+    narrow(60_000, scenario)
+
+
+async def _until(predicate):
+    while not predicate():  # noqa: ASYNC110  # nothing announces that a descriptor is closed
+        await asyncio.sleep(0.01)
+
+
+def _count_descriptors():
+    return len([*Path("/proc/self/fd").iterdir()])
 
 
 def test_what_speaks_no_http_is_dropped():
