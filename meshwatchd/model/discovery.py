@@ -119,6 +119,12 @@ class LocalView(msgspec.Struct, frozen=True, kw_only=True):
     contradictions: tuple[str, ...] = ()
     traits: tuple[str, ...] = ()
 
+    def told(self) -> LocalView:
+        """What others hear of it, and keep: without what is this node's own business, and has no bounds."""
+        if not (self.candidates or self.why or self.contradictions):
+            return self
+        return msgspec.structs.replace(self, candidates=(), why=(), contradictions=())
+
     @property
     def is_native(self) -> bool:
         """Whether pods are routed straight into the mesh's WireGuard device, as with flannel's wireguard backend."""
@@ -153,7 +159,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     """What one node tells the others, admitted by the mesh key and signed with the node's own.
 
     Attributes:
-        view: what it sees of itself, without `candidates`, `why` and `contradictions`, which are its own business.
+        view: what it sees of itself, without `candidates`, `why` and `contradictions` (`LocalView.told`).
         standby_public_key: base64 of 32 bytes, empty for a node that will not relay.
         standby_endpoint: host part of where its standby links can be reached; empty behind NAT.
         version: of meshwatchd.

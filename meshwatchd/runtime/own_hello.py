@@ -56,7 +56,7 @@ class OwnHello:
         # There is room for four layers; a host mesh's is the node's own business, and what is over it names it.
         layers = tuple(layer for layer in view.layers if layer.kind not in HOST_MESH_KINDS)
         return Hello(
-            view=msgspec.structs.replace(view, layers=layers, candidates=(), why=(), contradictions=()),
+            view=msgspec.structs.replace(view.told(), layers=layers),
             standby_public_key=self._standby_key(),
             standby_endpoint=self._settings.discovery.endpoint or view.public_endpoint or endpoint,
             version=meshwatchd.__version__,

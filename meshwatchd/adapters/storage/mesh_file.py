@@ -91,8 +91,34 @@ def _file(folder: Path) -> VersionedFile[Kept]:
 
 
 def save(folder: Path, kept: Kept) -> str:
-    """Replace the file; returns why it could not be done, or nothing."""
-    return _file(folder).save(kept, "what is known of the mesh is forgotten at the next restart")
+    """Replace the file; returns why it could not be done, or not as a whole, or nothing."""
+    excess_bytes = len(msgspec.json.encode(kept)) - MAX_BYTES
+    fitting = _without_hellos(kept, excess_bytes) if excess_bytes > 0 else kept
+    problem = _file(folder).save(fitting, "what is known of the mesh is forgotten at the next restart")
+    if problem or fitting is kept:
+        return problem
+    # No number is in it: the same sentence is logged once in a while, and another one each time.
+    return (
+        f"{folder / FILE_NAME}: would be larger than {MAX_BYTES} bytes; the largest hellos are left out, and their"
+        " nodes are to be heard again after a restart; look for nodes that are not yours: meshwatchctl topology"
+    )
+
+
+def _without_hellos(kept: Kept, excess_bytes: int) -> Kept:
+    """What is smaller by so much, if hellos have as much.
+
+    The largest go first, which are the fewest: those of a mesh are a third of what there is room for. Identities stay,
+    since who has the mesh key could take the name of any node that is forgotten; a hello comes again within seconds.
+    """
+    sizes = {each.name: len(msgspec.json.encode(each.hello)) for each in kept.peers if each.hello is not None}
+    left_out: set[NodeName] = set()
+    for name in sorted(sizes, key=lambda each: (-sizes[each], each)):
+        if excess_bytes <= 0:
+            break
+        left_out.add(name)
+        excess_bytes -= sizes[name] - len("null")
+    peers = (msgspec.structs.replace(each, hello=None) if each.name in left_out else each for each in kept.peers)
+    return msgspec.structs.replace(kept, peers=tuple(peers))
 
 
 def load(folder: Path, node: str) -> Loaded:

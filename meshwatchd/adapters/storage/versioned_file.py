@@ -56,7 +56,13 @@ class VersionedFile(Generic[Content]):
         self._version, self._max_bytes, self._mode = version, max_bytes, mode
 
     def save(self, content: Content, loss: str) -> str:
-        """Replace the file; returns why it could not be done and what is lost by that, or nothing."""
+        """Replace the file; returns why it could not be done and what is lost by that, or nothing.
+
+        What is larger than `load` takes does not replace what it takes.
+        """
+        data = msgspec.json.encode(content)
+        if len(data) > self._max_bytes:
+            return f"{self._path}: would be larger than {self._max_bytes} bytes; {loss}"
         draft = self._path.with_suffix(self._draft)
         try:
             self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -64,7 +70,7 @@ class VersionedFile(Generic[Content]):
                 draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, self._mode
             )
             with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(content))
+                file.write(data)
                 file.flush()
                 if self._is_durable:
                     os.fsync(file.fileno())

@@ -173,6 +173,7 @@ class Roster:
         name = hello.view.node
         if name == self._node or name in self._settings.discovery.forbid:
             return False
+        hello = _told(hello)
         known = self.peers.get(name)
         if known is None and len(self.peers) >= MAX_NODES and not self._make_room(now):
             return False
@@ -243,7 +244,7 @@ class Roster:
         """Take in what was kept from an earlier process, with the instant at which it was heard."""
         if hello.view.node not in {self._node, *self._settings.discovery.forbid}:
             # What was wrong when the file was written may have been put right since.
-            kept = msgspec.structs.replace(hello, faults=())
+            kept = msgspec.structs.replace(_told(hello), faults=())
             self.peers[hello.view.node] = Heard(hello=kept, at_ns=at_ns, is_kept=True)
             self._is_stale = True
 
@@ -341,6 +342,12 @@ class Roster:
         if self._pending is not None and len(self._pending.location) < 2:
             return limit_ns
         return min(self._changed_ns + FIRST_QUIET_NS, limit_ns)
+
+
+def _told(hello: Hello) -> Hello:
+    """What is kept of a hello: what no daemon says of itself, only somebody who has the key of the mesh adds."""
+    view = hello.view.told()
+    return hello if view is hello.view else msgspec.structs.replace(hello, view=view)
 
 
 def complete(view: LocalView, former: LocalView) -> LocalView:

@@ -25,6 +25,8 @@ MAX_MACS = 8
 """More than any version advertises."""
 MAX_FAULTS = 16
 """More than any version tells."""
+MAX_LISTED = 16
+"""Layers, kinds of mesh, their traits, and capabilities: three times what any version tells. All are kept in a file."""
 MAX_TEXT = 253
 """Letters; a name of the DNS has no more, and it is what a hello says at most."""
 MAX_BYTES = 10_000_000
@@ -74,6 +76,7 @@ def _complaints(hello: Hello) -> Iterator[str]:
     if hello.view.vtep_mac and not _MAC.fullmatch(hello.view.vtep_mac):
         yield f"vtep_mac {hello.view.vtep_mac[:40]!r} is no MAC"
     yield from _bad_numbers(hello)
+    yield from _long_lists(hello)
     if len(hello.faults) > MAX_FAULTS or any(not _is_told(each) for each in hello.faults):
         yield f"faults are more than {MAX_FAULTS}, or one is no code at a node"
     if hello.standby_public_key and not _is_key(hello.standby_public_key):
@@ -110,6 +113,19 @@ def _bad_numbers(hello: Hello) -> Iterator[str]:
     for field, (number, limit) in limits.items():
         if not 0 <= number <= limit:
             yield f"{field} is not from 0 to {limit}"
+
+
+def _long_lists(hello: Hello) -> Iterator[str]:
+    view = hello.view
+    lists = {
+        "profiles": view.profiles,
+        "layers": view.layers,
+        "traits": view.traits,
+        "capabilities": hello.capabilities,
+    }
+    for field, listed in lists.items():
+        if len(listed) > MAX_LISTED:
+            yield f"{field} are more than {MAX_LISTED}"
 
 
 def _bad_names(hello: Hello) -> Iterator[str]:

@@ -6,7 +6,11 @@ import msgspec
 import pytest
 
 from meshwatchd.adapters.storage import mesh_file
-from meshwatchd.adapters.storage.mesh_file import FILE_NAME, Kept, KeptPeer
+from meshwatchd.adapters.storage.mesh_file import FILE_NAME, Kept, KeptIdentity, KeptPeer
+from meshwatchd.core.membership.identities import Step
+from meshwatchd.model.discovery import Candidate
+from meshwatchd.model.identity import PublicIdentity
+from meshwatchd.model.ids import NodeName
 from tests.support import hellos
 
 KEPT: Kept = Kept(
@@ -66,6 +70,51 @@ def test_a_word_of_its_own_that_makes_no_sense_is_not_used(tmp_path, field):
     kept, problem = mesh_file.load(tmp_path, "a1")
     assert msgspec.structs.replace(KEPT, own=None) == kept
     assert f"{field} '10.244.1.0/84' is no" in problem
+
+
+def _crowd(hello, count=2048):
+    """Many nodes with long names, each known by an identity."""
+    names = [NodeName(f"{number:0244}") for number in range(count)]
+    identity = PublicIdentity(signing=bytes(32), exchange=bytes(32))
+    return msgspec.structs.replace(
+        KEPT,
+        peers=(*KEPT.peers, *(KeptPeer(name=name, hello=hello, heard_ns=1, epoch=1, counter=1) for name in names)),
+        identities=tuple(
+            KeptIdentity(name=name, identity=identity, step=Step.SIGNS, since_ns=1, heard_ns=1) for name in names
+        ),
+    )
+
+
+def test_identities_outlast_hellos_for_which_there_is_no_room(tmp_path):
+    """Somebody with the mesh key makes up nodes that say much; the largest hellos are left out, and nobody's name."""
+    large = hellos.hello("b3", seen={"candidates": (Candidate(address=""),) * 92})
+    kept = _crowd(large)
+    assert len(msgspec.json.encode(kept)) > mesh_file.MAX_BYTES
+
+    problem = mesh_file.save(tmp_path, kept)
+    assert "would be larger than 8388608 bytes; the largest hellos are left out" in problem
+    loaded, wrong = mesh_file.load(tmp_path, "a1")
+    assert loaded is not None
+    assert ("", kept.identities) == (wrong, loaded.identities)
+    assert KEPT.peers == loaded.peers[:2]
+    assert [each.name for each in kept.peers] == [each.name for each in loaded.peers]
+    assert 0 < sum(each.hello is not None for each in loaded.peers[2:]) < 2048
+    assert (tmp_path / FILE_NAME).stat().st_size > mesh_file.MAX_BYTES - len(msgspec.json.encode(large))
+
+
+def test_a_full_mesh_has_room(tmp_path):
+    """As many nodes as are ever kept, with the longest names, and what nodes say."""
+    kept = _crowd(hellos.hello("b3"))
+    assert "" == mesh_file.save(tmp_path, kept)
+    assert (kept, "") == mesh_file.load(tmp_path, "a1")
+
+
+def test_what_has_no_room_without_hellos_does_not_replace_the_file(tmp_path):
+    """What was kept before is better than nothing."""
+    mesh_file.save(tmp_path, KEPT)
+
+    assert "would be larger than" in mesh_file.save(tmp_path, _crowd(None, count=16_384))
+    assert (KEPT, "") == mesh_file.load(tmp_path, "a1")
 
 
 def test_a_copied_disk_is_noticed(tmp_path):

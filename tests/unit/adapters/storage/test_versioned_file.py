@@ -35,6 +35,17 @@ def test_what_cannot_be_saved_is_said_with_what_is_lost(tmp_path):
     assert _file(tmp_path / "folder").save(Numbers(1), "numbers are lost").endswith("; numbers are lost")
 
 
+def test_what_could_not_be_loaded_does_not_replace_what_can(tmp_path):
+    """The next start would move it aside, and have neither."""
+    file = _file(tmp_path)
+    file.save(Numbers(1, (2, 3)), "")
+
+    problem = file.save(Numbers(1, tuple(range(100))), "numbers are lost")
+    assert f"{tmp_path}/numbers.json: would be larger than 100 bytes; numbers are lost" == problem
+    assert (Numbers(1, (2, 3)), "") == file.load()
+    assert ["numbers.json"] == [each.name for each in tmp_path.iterdir()]
+
+
 def test_another_version_is_moved_aside(tmp_path):
     """It is kept for whoever wants to look."""
     _file(tmp_path).save(Numbers(1), "")

@@ -19,7 +19,7 @@ from meshwatchd.core.membership.roster import (
     QUIET_NS,
     Roster,
 )
-from meshwatchd.model.discovery import Hello
+from meshwatchd.model.discovery import Candidate, Finding, Hello
 from meshwatchd.model.settings import MINUTE, MS, SECOND, DaemonSettings, DiscoverySettings, MeshSettings, Settings
 from tests.support import hellos
 from tests.support.lab_mesh import declared_mesh
@@ -296,6 +296,21 @@ def test_a_declared_mesh_is_taken_as_it_is():
 
     assert [] == _advance(roster, 0, 20 * SECOND)
     assert declared == roster.mesh
+
+
+def test_what_is_another_nodes_own_business_is_not_kept():
+    """Neither of what is heard nor of what an earlier version has kept; nothing else bounds it."""
+    more = {
+        "candidates": (Candidate(address=""),) * 92,
+        "why": (Finding(source="", text=""),),
+        "contradictions": ("",),
+    }
+    wordy, roster = hellos.hello("b1", seen=more), _roster(_settings())
+    assert roster.hear(wordy, 0)
+    assert hellos.hello("b1") == roster.peers["b1"].hello
+    assert not roster.hear(wordy, 1)
+    roster.restore(wordy, 0)
+    assert hellos.hello("b1") == roster.peers["b1"].hello
 
 
 def test_nodes_are_bounded():
