@@ -15,13 +15,14 @@ from typing import Final
 
 import httpx2
 import msgspec
-from lightkube.config.client_adapter import Client, ConnectionParams
+from lightkube.config.client_adapter import Client, ConnectionParams, ExecAuth
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError as KubeconfigError
 from yaml import YAMLError
 
 from meshwatchd.model.decoding import FAILURES
 from meshwatchd.model.errors import ConfigError
+from meshwatchkube.exec_plugin import ExecPlugin
 from meshwatchkube.requests import Request
 
 SILENCE_S: Final = 90.0
@@ -50,7 +51,7 @@ class Http:
 
     Args:
         client: with base address, TLS and authentication.
-        timeout_s: of connecting, and of each answer.
+        timeout_s: of connecting, and of each answer; an exec plugin of `client` has its own.
     """
 
     def __init__(self, client: httpx2.Client, timeout_s: float) -> None:
@@ -108,6 +109,10 @@ class Http:
 def connect(kubeconfig: str, timeout_s: float) -> Http:
     """A connection by a kubeconfig, or by the service account of this pod where that is empty; nothing is sent.
 
+    Args:
+        kubeconfig: a file.
+        timeout_s: of connecting, of each answer, and of each run of an exec plugin.
+
     Raises:
         ConfigError: neither is there, or it cannot be used.
     """
@@ -116,7 +121,10 @@ def connect(kubeconfig: str, timeout_s: float) -> Http:
         single = files.get()
         if single is None:
             raise ConfigError(kubeconfig, "current-context", "is missing", "run: kubectl config use-context NAME")
-        return Http(Client(single, ConnectionParams(timeout=httpx2.Timeout(timeout_s))), timeout_s)
+        client = Client(single, ConnectionParams(timeout=httpx2.Timeout(timeout_s)))
+        if isinstance(client.auth, ExecAuth) and single.user is not None and single.user.exec is not None:
+            client.auth = ExecPlugin(single.user.exec, timeout_s)
+        return Http(client, timeout_s)
     except (KubeconfigError, YAMLError, OSError, *FAILURES) as error:
         place = kubeconfig or "the service account"
         remedy = "see `kubectl config view`" if kubeconfig else "run it in a pod, or set api.kubeconfig"

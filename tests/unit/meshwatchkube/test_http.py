@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -129,12 +130,45 @@ def test_neither_file_nor_service_account(tmp_path):
 @pytest.mark.parametrize("printed", ["", "no network", "{}", '{"status": null}'])
 def test_an_exec_plugin_that_prints_no_token_is_a_failure_of_the_request(tmp_path, printed):
     """It asks a cloud for one, in the middle of an outage; the thread that watches Nodes must not end for it."""
-    path = tmp_path / "k"
-    plugin = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "printf", "args": ["%s", printed]}
-    text = kubeconfig_text("http://127.0.0.1:1")
-    path.write_text(text.replace('"user": {}', f'"user": {{"exec": {json.dumps(plugin)}}}'))
-    http = connect(str(path), 1)
+    http = connect(_with_plugin(tmp_path, "printf", "%s", printed), 1)
     assert UNREACHED == _refusal(http).status
     with pytest.raises(ApiError):
         list(http.lines(NODES, {}))
     http.close()
+
+
+def test_an_exec_plugin_that_hangs_is_a_failure_of_the_request(tmp_path):
+    """Neither thread waits for it for longer than for the API; sockets have their own timeouts, it has none."""
+    begun = tmp_path / "begun"
+    http = connect(_with_plugin(tmp_path, "/bin/sh", "-c", f"echo $$ >> {begun}; exec sleep 60"), 0.5)
+    began = time.monotonic()
+    refusal = _refusal(http)
+    assert (UNREACHED, True) == (refusal.status, "exec plugin /bin/sh has not ended after 0.5 s" in str(refusal))
+    with pytest.raises(ApiError, match="has not ended"):
+        list(http.lines(NODES, {}))
+    assert time.monotonic() - began < 5
+    assert [False, False] == [Path(f"/proc/{process}").exists() for process in begun.read_text().split()]
+    http.close()
+
+
+def test_a_token_of_an_exec_plugin_is_asked_for_until_it_is_refused(api, tmp_path):
+    """Each run costs seconds, and tokens end."""
+    asked = tmp_path / "asked"
+    token = json.dumps({"status": {"token": "secret"}})
+    script = f"echo >> {asked}; echo '{token}'"
+    http = connect(_with_plugin(tmp_path, "/bin/sh", "-c", script, url=f"http://127.0.0.1:{api.port}"), 5)
+    for _ in range(2):
+        assert b'"name": "b1"' in http.send(GET_B1)
+    assert "\n" == asked.read_text()
+    api.failing["get", "nodes"] = 401
+    assert 401 == _refusal(http).status
+    assert "\n\n" == asked.read_text()
+    http.close()
+
+
+def _with_plugin(folder, command, *words, url="http://127.0.0.1:1"):
+    """A kubeconfig whose user is proven by a program."""
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": command, "args": words}
+    path = folder / "k"
+    path.write_text(kubeconfig_text(url).replace('"user": {}', f'"user": {{"exec": {json.dumps(plugin)}}}'))
+    return str(path)
