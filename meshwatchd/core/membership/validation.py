@@ -173,10 +173,12 @@ def _is_host(text: str) -> bool:
 
 
 def _is_prefix(text: str) -> bool:
+    """Whether it is a network, and not all of IPv4, in the form in which kernels write it: with its length."""
     try:
-        return "/" in text and ipaddress.IPv4Network(text).prefixlen > 0
+        network = ipaddress.IPv4Network(text)
     except ValueError:
         return False
+    return network.prefixlen > 0 and str(network) == text
 
 
 def _is_key(text: str) -> bool:
