@@ -129,6 +129,7 @@ class Agent:
             self._send,
             status=self.status,
             duplicates=duplicates,
+            unheard=self._late_discovery.unheard,
             sources=lambda: self._own_view.sources,
             log=log,
         )

@@ -25,6 +25,7 @@ from meshwatchd.core.audit.expected_entries import GoodState, good_state
 from meshwatchd.core.audit.host_mesh import audit_host_mesh
 from meshwatchd.core.audit.overlay_entries import audit
 from meshwatchd.core.audit.peer_faults import believe
+from meshwatchd.core.audit.removed_nodes import without_removed
 from meshwatchd.core.audit.switch_ports import unwatched_mesh
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import AuditFinding, RepairPlan
@@ -59,6 +60,9 @@ BESIDE = frozenset(
 MAX_STATE_BYTES = 64 * 1024 * 1024
 """A hundred thousand entries of a mesh of thousands of nodes, several times over."""
 
+_INPUTS = ("snapshot", "mesh", "hellos", "good", "seen_device", "unheard")
+"""Of a view: what changes is another object."""
+
 Source = Callable[[View, int], Iterable[AuditFinding]]
 """A further look, at an instant: at WireGuard devices, at the host."""
 
@@ -68,6 +72,7 @@ class Auditor:
 
     Args:
         read_back: a snapshot that shows what has been acknowledged.
+        unheard: names of the nodes that are taken for dead.
     """
 
     def __init__(
@@ -81,12 +86,14 @@ class Auditor:
         clock: Callable[[], int],
         state_dir: Path,
         log: Warns,
+        unheard: Callable[[], frozenset[str]] = frozenset,
         sources: Iterable[Source] = (),
     ) -> None:
         self._mesh, self._node = mesh, node
         self._unwatched = mesh
         self._kernel, self._read_back, self._send, self._clock, self._log = kernel, read_back, send, clock, log
-        self._sources = tuple(sources)
+        self._sources, self._ask_unheard = tuple(sources), unheard
+        self._unheard: frozenset[str] = frozenset()
         path = state_dir / STATE_FILE
         self._file = VersionedFile(path, GoodState, version=1, max_bytes=MAX_STATE_BYTES, mode=0o600)
         self._writer = BackgroundWriter(self._save, lambda problem: log.warning("good_state.unsaved", error=problem))
@@ -100,6 +107,7 @@ class Auditor:
         self._is_calm = False
         self._candidate: tuple[GoodState, int] | None = None
         self._looked_at: View | None = None
+        self._given: tuple[View, View] | None = None
         self._seen_device = ""
         self._overlay: tuple[AuditFinding, ...] = ()
         self._state: GoodState | None = None
@@ -194,18 +202,7 @@ class Auditor:
         """
         if self._snapshot is None or self._is_repairing:
             return
-        now = self._clock()
-        mesh = self._snapshot.mesh or self._unwatched
-        if self._snapshot.link(mesh.overlay_device) is not None:
-            self._seen_device = mesh.overlay_device
-        view = View(
-            snapshot=self._snapshot,
-            mesh=mesh,
-            node=self._node,
-            hellos=self._hellos,
-            good=self._good,
-            seen_device=self._seen_device,
-        )
+        now, view = self._clock(), self._view_of(self._snapshot)
         self._look_at_devices(view)
         raw = [*self._overlay]
         for source in self._sources:
@@ -217,11 +214,29 @@ class Auditor:
             self._send(FindingsReported(findings=findings))
         self._remember(now, is_fine=all(each.code in BESIDE for each in raw))
 
+    def _view_of(self, snapshot: Snapshot) -> View:
+        """What a look rests on; the same object as long as nothing has changed, for sources tell by that."""
+        mesh = snapshot.mesh or self._unwatched
+        if snapshot.link(mesh.overlay_device) is not None:
+            self._seen_device = mesh.overlay_device
+        if (unheard := self._ask_unheard()) != self._unheard:
+            self._unheard = unheard
+        given = View(
+            snapshot=snapshot,
+            mesh=mesh,
+            node=self._node,
+            hellos=self._hellos,
+            good=self._good,
+            seen_device=self._seen_device,
+            unheard=self._unheard,
+        )
+        if self._given is None or any(getattr(given, name) is not getattr(self._given[0], name) for name in _INPUTS):
+            self._given = given, without_removed(given)
+        return self._given[1]
+
     def _look_at_devices(self, view: View) -> None:
         """With ten thousand peers this takes a large part of a second: once for each thing seen, not for each look."""
-        if self._looked_at is not None and all(
-            getattr(view, name) is getattr(self._looked_at, name) for name in ("snapshot", "mesh", "hellos", "good")
-        ):
+        if self._looked_at is view:
             return
         self._looked_at, self._overlay = view, (*audit(view), *audit_host_mesh(view))
         self._state = good_state(view.snapshot, view.mesh, self._boot)

@@ -54,6 +54,7 @@ class DeviceCare:
         *,
         status: Callable[[], Status | None],
         duplicates: Callable[[], Iterable[AuditFinding]],
+        unheard: Callable[[], frozenset[str]] = frozenset,
         sources: Callable[[], Sources] = Sources,
         log: Log,
     ) -> None:
@@ -76,6 +77,7 @@ class DeviceCare:
             clock=time.monotonic_ns,
             state_dir=Path(settings.daemon.state_dir),
             log=log,
+            unheard=unheard,
             sources=(
                 self.lookout.findings,
                 self._underlay.findings,

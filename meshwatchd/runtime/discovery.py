@@ -27,6 +27,7 @@ from meshwatchd.core.membership.hello_schedule import Pace
 from meshwatchd.core.membership.node_list import list_nodes
 from meshwatchd.core.membership.own_networks import OwnNetworks
 from meshwatchd.core.membership.roster import Roster
+from meshwatchd.core.membership.unheard import corroborated
 from meshwatchd.core.membership.validation import complaint
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import Finding, Hello, LocalView, ToldFault
@@ -148,6 +149,14 @@ class Discovery:
     def duplicates(self) -> Iterator[AuditFinding]:
         """Nodes that share a name."""
         return audit_names(self._hellos.known.rivals(self._clocks.monotonic_ns()))
+
+    def unheard(self) -> frozenset[str]:
+        """The nodes that are taken for dead."""
+        now, own = self._clocks.monotonic_ns(), self._roster.own
+        unheard = self._roster.unheard(now)
+        if unheard and own is not None and own.view.is_native:
+            return corroborated(unheard, self.nodes(), self._node)
+        return unheard
 
     def hellos(self) -> Mapping[str, Hello]:
         """The last word of every node by its name, this one's included."""

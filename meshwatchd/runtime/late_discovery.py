@@ -71,6 +71,10 @@ class LateDiscovery:
         if self.discovery is not None:
             yield from self.discovery.duplicates()
 
+    def unheard(self) -> frozenset[str]:
+        """The nodes that are taken for dead."""
+        return self.discovery.unheard() if self.discovery is not None else frozenset()
+
     def nodes(self) -> tuple[NodeStatus, ...]:
         """Every node that is known; without discovery, those that are declared."""
         if self.discovery is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -98,10 +98,17 @@ def hello(number: int, lladdr: str, **more: Any) -> Hello:
 
 
 def look(
-    seen: Snapshot, count: int = 3, *, known: GoodState | None = None, hellos: Mapping[str, Hello] | None = None
+    seen: Snapshot,
+    count: int = 3,
+    *,
+    known: GoodState | None = None,
+    hellos: Mapping[str, Hello] | None = None,
+    unheard: Iterable[str] = (),
 ) -> tuple[AuditFinding, ...]:
     """What an audit of n0 tells, consequences left out."""
-    view = View(snapshot=seen, mesh=mesh(count), node=LOCAL, hellos=hellos or {}, good=known)
+    view = View(
+        snapshot=seen, mesh=mesh(count), node=LOCAL, hellos=hellos or {}, good=known, unheard=frozenset(unheard)
+    )
     return without_consequences(audit(view))
 
 

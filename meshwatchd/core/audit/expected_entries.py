@@ -10,13 +10,15 @@ and beside the kernel there are three witnesses, believed in this order:
     2. the kernel, where neighbour and FDB agree with each other: flannel writes both when a peer changes
     3. the last good state: what was there while probes were answered
 
-A peer that none of them has ever seen here is expected nowhere: what was never good is not put back.
+A peer that none of them has ever seen here is expected nowhere: what was never good is not put back. Neither is a peer
+that flannel itself has removed, with all three entries at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -138,6 +140,8 @@ class Expectations:
         node: this node's name.
         hellos: by name of the node that said it.
         good: what it held while all was well; None before that was known.
+        unheard: names of nodes that are taken for dead (`View.unheard`).
+        led: prefixes that have a route or a dead end of the main table, by whatever device.
     """
 
     def __init__(
@@ -149,12 +153,14 @@ class Expectations:
         node: str,
         hellos: Mapping[str, Hello],
         good: GoodState | None,
+        unheard: Collection[str] = (),
+        led: Collection[str] = (),
     ) -> None:
         self._device = device
         self._mesh = mesh
         self._home = home_of(node, mesh)
         self._local = node
-        self._hellos = hellos
+        self._hellos, self._unheard, self._led = hellos, unheard, led
         self._was = good.entries if good is not None and good.device == device else Entries()
         self._nodes = {each.overlay_ip: each for each in mesh.node}
         self._lladdr = {each.address: each.lladdr for each in present.neighbours if each.lladdr}
@@ -164,6 +170,9 @@ class Expectations:
         self._behind: dict[str, list[str]] = {}
         for lladdr, dst in self._vtep.items():
             self._behind.setdefault(dst, []).append(lladdr)
+        self._holders: dict[str, list[str]] = {}
+        for address, lladdr in self._lladdr.items():
+            self._holders.setdefault(lladdr, []).append(address)
         self._routed = {each.via for each in present.routes}
         self._present = present
 
@@ -175,20 +184,74 @@ class Expectations:
             if self._nodes.get(gateway) is None or self._nodes[gateway].name != self._local
         )
 
+    def remembered(self) -> Entries:
+        """The permanent neighbours and the FDB of the last good state, without those of peers that were removed."""
+        gone = {self._was_lladdr[gateway] for gateway in self._removed if gateway in self._was_lladdr}
+        return Entries(
+            neighbours=tuple(n for n in self._was.neighbours if n.is_permanent and n.address not in self._removed),
+            forwarding=tuple(each for each in self._was.forwarding if each.lladdr not in gone - {*self._holders}),
+        )
+
+    def removed_nodes(self) -> frozenset[str]:
+        """The nodes of the mesh that are taken for dead and that flannel has removed."""
+        return frozenset(
+            node.name
+            for gateway, node in self._nodes.items()
+            if node.name in self._unheard and self._is_ours(node) and self._is_removed(gateway)
+        )
+
     def _gateways(self) -> dict[str, None]:
+        return {gateway: None for gateway in self._traces if gateway not in self._removed}
+
+    @cached_property
+    def _removed(self) -> frozenset[str]:
+        return frozenset(gateway for gateway in self._traces if self._is_removed(gateway))
+
+    @cached_property
+    def _traces(self) -> dict[str, None]:
         """Gateways of routes in use, and of pods that flannel itself routes: others carry nothing."""
         used = {each.via: None for each in (*self._present.routes, *self._was.routes) if each.via}
         traces = {*self._lladdr, *self._was_lladdr, *used}
         mine = {each.overlay_ip: None for each in self._mesh.node if each.overlay_ip in traces and self._is_ours(each)}
-        gone = {gateway for gateway in used if self._is_removed(gateway)}
-        return {gateway: None for gateway in (*used, *mine) if gateway not in gone}
+        return {**used, **mine}
 
     def _is_removed(self, gateway: str) -> bool:
-        """A peer that no mesh knows and of which nothing is left has been removed by flannel itself."""
-        if gateway in self._nodes or gateway in self._lladdr:
+        """Whether flannel itself has removed a peer: nothing is left of it, and no mesh knows it or it is dead.
+
+        A living node, and one of the mesh that was never heard, is missed. So is a dead one while a single entry of it
+        stands, since flannel deletes all three; where no other peer has its entries, since the device was emptied; and
+        where its pods are led elsewhere. Not told apart from a removal is a node that lives and is not heard, all of
+        whose entries somebody deletes: it is missed again as soon as it is heard.
+        """
+        node = self._nodes.get(gateway)
+        if gateway in self._lladdr or gateway in self._routed or self._has_forwarding(gateway, node):
             return False
-        is_routed = gateway in self._routed
-        return not is_routed and self._was_lladdr.get(gateway, "") not in self._vtep and bool(self._lladdr)
+        if node is None:
+            return bool(self._lladdr)
+        return node.name in self._unheard and node.pod_cidr not in self._led and self._has_others
+
+    @cached_property
+    def _has_others(self) -> bool:
+        """Whether a peer has its entries: the kernel may learn a neighbour by itself, and makes none permanent."""
+        permanent = {each.address for each in self._present.neighbours if each.is_permanent}
+        return not permanent.isdisjoint(self._routed)
+
+    def _has_forwarding(self, gateway: str, node: Node | None) -> bool:
+        """Whether the FDB has an entry of a former peer: by its MAC, else by its address."""
+        hello = self._hellos.get(node.name) if node is not None else None
+        told = hello.view.vtep_mac if hello is not None and hello.view.overlay_ip == gateway else ""
+        lladdr = self._was_lladdr.get(gateway, told)
+        behind = self._behind.get(node.node_ip, []) if node is not None else []
+        found = ([lladdr] if lladdr in self._vtep else []) if lladdr else behind
+        return any(not self._is_of_another(each, gateway) for each in found)
+
+    def _is_of_another(self, lladdr: str, gateway: str) -> bool:
+        """Whether a MAC is that of another gateway: a node that got other pods keeps its device, and so its MAC.
+
+        A neighbour that had another MAC while all was well may be wrong, and takes nothing from anybody.
+        """
+        others = (each for each in self._holders.get(lladdr, ()) if each != gateway)
+        return any(self._was_lladdr.get(each, lladdr) == lladdr for each in others)
 
     def _is_ours(self, node: Node) -> bool:
         """Whether flannel has the say over the route to a node's pods."""

@@ -19,7 +19,7 @@ import msgspec
 
 from meshwatchd.core.audit.daemon_routes import audit_hops
 from meshwatchd.core.audit.device_sizes import shrunk_devices
-from meshwatchd.core.audit.expected_entries import Expectations, Expected, entries_of, is_understood
+from meshwatchd.core.audit.expected_entries import Expected, entries_of, is_understood
 from meshwatchd.core.audit.native_route import audit_native
 from meshwatchd.core.audit.overlay_setup import audit_setup
 from meshwatchd.core.audit.switch_ports import audit_switch
@@ -38,11 +38,9 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
     if not is_understood(link, device):
         return (*setup, *audit_native(view), *audit_hops(view), *audit_switch(view))
     present = entries_of(view.snapshot, device)
-    expectations = Expectations(
-        device=device, present=present, mesh=view.mesh, node=view.node, hellos=view.hellos, good=view.good
-    )
+    expectations = view.expectations()
     peers = expectations.peers()
-    wanted = _everything(peers, view)
+    wanted = _everything(peers, expectations.remembered(), device)
     index = _Index(present, view.snapshot)
     if link is None:
         if has_lost_tunnel(view.snapshot, view.mesh, view.good):
@@ -92,15 +90,10 @@ class _Index:
         return Entries(routes=tuple(found))
 
 
-def _everything(peers: Iterable[Expected], view: View) -> Entries:
+def _everything(peers: Iterable[Expected], remembered: Entries, device: str) -> Entries:
     """What the device should hold in all: flannel's entries of peers that no route leads to are among it."""
-    good, device = view.good, view.mesh.overlay_device
-    wanted = Entries()
-    if good is not None and good.device == device:
-        permanent = tuple(each for each in good.entries.neighbours if each.is_permanent)
-        wanted = Entries(neighbours=permanent, forwarding=good.entries.forwarding)
     every = [peer.entries(device) for peer in peers]
-    return wanted.joined(
+    return remembered.joined(
         Entries(
             neighbours=tuple(each for entries in every for each in entries.neighbours),
             forwarding=tuple(each for entries in every for each in entries.forwarding),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from meshwatchd.core.audit.expected_entries import GoodState
+from meshwatchd.core.audit.expected_entries import Expectations, GoodState, entries_of
 from meshwatchd.model.audit import MAIN_TABLE
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.settings import MeshSettings
@@ -23,6 +23,8 @@ class View:
         good: the last good state, or None.
         seen_device: the overlay device, if it was there at some time since this daemon started; empty if not.
         silent: public keys of peers of the mesh's WireGuard device that are sent to and deliver nothing.
+        unheard: names of nodes that were heard once and have been silent for longer than one that lives can be
+            (`membership.unheard`); a node that was never heard is not among them.
     """
 
     snapshot: Snapshot
@@ -32,6 +34,21 @@ class View:
     good: GoodState | None
     seen_device: str = ""
     silent: frozenset[str] = frozenset()
+    unheard: frozenset[str] = frozenset()
+
+    def expectations(self) -> Expectations:
+        """What the overlay device should hold."""
+        routes = (*self.snapshot.device_routes, *self.snapshot.dead_ends) if self.unheard else ()
+        return Expectations(
+            device=self.mesh.overlay_device,
+            present=entries_of(self.snapshot, self.mesh.overlay_device),
+            mesh=self.mesh,
+            node=self.node,
+            hellos=self.hellos,
+            good=self.good,
+            unheard=self.unheard,
+            led={each.dst for each in routes if each.table == MAIN_TABLE},
+        )
 
     def routed_into(self, devices: frozenset[str]) -> set[str]:
         """The prefixes that the main table routes into any of these devices."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from meshwatchd.core.membership.cadence import CLOSE, Cadence
+from meshwatchd.core.membership.cadence import CLOSE, KNOWN_NS, SLACK_NS, Cadence
 from meshwatchd.core.membership.leader import LeaderKeeper, claimant
 from meshwatchd.core.membership.location import HomeKeeper, addresses, place
 from meshwatchd.core.membership.mesh_builder import Assembly, Said, assemble, is_whole
@@ -30,6 +30,10 @@ FIRST_QUIET_NS, FIRST_LIMIT_NS = 1500 * MS, 8 * SECOND
 each other within a second, and each later change costs the engine its sessions to the nodes concerned."""
 
 QUIET_NS, LIMIT_NS = 150 * MS, 500 * MS
+
+LATELY_NS = KNOWN_NS + SLACK_NS
+"""A neighbour that lives is heard within it. Of those that fall silent together the last was heard an interval after
+the first, so that none is taken for dead while another one still counts as heard."""
 
 LASTING = (
     "profiles",
@@ -106,6 +110,7 @@ class Roster:
         self._locations: tuple[LocationName, ...] = ()
         self._locations_since_ns = 0
         self._own: Hello | None = None
+        self._began_ns = 0
         self.peers: dict[NodeName, Heard] = {}
         self.crowds = Crowds()
         self._is_stale = False
@@ -159,6 +164,8 @@ class Roster:
         told = msgspec.structs.replace(hello, view=view, home=home, basis=basis)
         if told == self._own:
             return False
+        if self._own is None:
+            self._began_ns = now
         self._own, self._former, self._is_stale = told, told, True
         return True
 
@@ -201,6 +208,19 @@ class Roster:
     def is_present(self, name: NodeName, now: int) -> bool:
         """Whether a node was heard by this process, and lately."""
         return name in self.peers and not self.peers[name].is_kept and self._is_alive(name, now)
+
+    def unheard(self, now: int) -> frozenset[NodeName]:
+        """The nodes that were heard once, and have been silent for longer than one that lives can be.
+
+        None where nobody was heard just now, since the fault may be here. What an earlier process has heard counts from
+        when this one began to listen.
+        """
+        if self._own is None or not any(
+            now - heard.at_ns <= LATELY_NS for heard in self.peers.values() if not heard.is_kept
+        ):
+            return frozenset()
+        silent_ns = {name: now - max(heard.at_ns, self._began_ns) for name, heard in self.peers.items()}
+        return frozenset(name for name, ns in silent_ns.items() if ns > self.cadence_of(name).patience_ns)
 
     def hear_of(self, name: NodeName, at_ns: int) -> None:
         """A neighbour has heard a known node."""

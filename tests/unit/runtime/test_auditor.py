@@ -32,12 +32,16 @@ WELL = status(verdict(FaultCode.NONE))
 class Bench:
     """An auditor with a kernel of its own, whose clock stands still."""
 
-    def __init__(self, directory, *, refusal: str = "", is_forgetful: bool = False) -> None:
+    def __init__(
+        self, directory, *, refusal: str = "", is_forgetful: bool = False, unheard: frozenset[str] = frozenset()
+    ) -> None:
         self.now = 100 * SECOND
         self.held = HELD
         self.sent: list[Any] = []
         self.warned: list[str] = []
+        self.unheard = unheard
         self.carried: list[Any] = []
+        self.views: list[Any] = []
         self.refusal, self.is_forgetful = refusal, is_forgetful
         self.auditor = Auditor(
             mesh=mesh(3),
@@ -48,7 +52,14 @@ class Bench:
             clock=lambda: self.now,
             state_dir=directory,
             log=self,
+            unheard=lambda: frozenset({*self.unheard}),
+            sources=(self.source,),
         )
+
+    def source(self, view, now):
+        """Another look, which finds nothing."""
+        self.views.append(view)
+        return ()
 
     async def carry_out(self, plan):
         """As the kernel would."""
@@ -154,6 +165,29 @@ def test_hellos_are_heard(bench):
     bench.look(HELD, after=SECOND)
 
     assert (FaultCode.VTEP_MAC_CHANGED,) == tuple(each.code for each in bench.sent[-1].findings)
+
+
+def test_a_node_that_flannel_has_removed_is_unknown_to_every_look_and_what_is_left_becomes_good(bench):
+    """`kubectl delete node n2`: it is missed until it is taken for dead, and then by nobody."""
+    bench.auditor.note(WELL)
+    bench.look(HELD)
+    bench.look(HELD, after=GOOD_AFTER_NS)
+    bench.look(entries(2))
+    bench.look(entries(2), after=5 * SECOND)
+    assert 3 == len(bench.sent[-1].findings)
+
+    bench.unheard = frozenset({"n2"})
+    for _ in range(2):
+        bench.auditor.look()
+    bench.look(entries(2), after=GOOD_AFTER_NS)
+    assert FindingsReported() == bench.sent[-1]
+    assert ["n0", "n1"] == [node.name for node in bench.views[-1].mesh.node]
+    assert bench.views[-2] is bench.views[-3], "nothing has changed"
+    assert entries(2) == bench.auditor.good.entries
+
+    bench.unheard = frozenset()
+    bench.auditor.look()
+    assert 3 == len(bench.views[-1].mesh.node)
 
 
 def test_what_stands_while_a_path_is_broken_is_not_good_though_traffic_goes_around_it(bench):

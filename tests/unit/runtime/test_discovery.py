@@ -167,6 +167,28 @@ def test_a_rebooted_node_knows_the_mesh_while_everybody_is_down(stage):
     assert ("cache", 6, NAMES[:5]) == (knowledge.origin, knowledge.nodes, knowledge.unheard)
 
 
+def test_a_node_that_has_ended_is_unheard_by_all_others(stage):
+    """Its hellos are overdue after a minute and a half."""
+    stage.start().play(15 * SECOND, stage.are_agreed)
+    stage.wire.dead.add("a3")
+    stage.play(SILENT_NS + 20 * SECOND, step_ns=5 * SECOND)
+
+    assert {frozenset({"a3"})} == {node.discovery.unheard() for name, node in stage.nodes.items() if name != "a3"}
+    assert frozenset() == stage.nodes["a3"].discovery.unheard(), "it hears nobody"
+
+
+def test_where_the_tunnel_carries_hellos_a_node_is_unheard_by_the_word_of_others(stage):
+    """With flannel's wireguard backend a node that has lost a peer hears it no more."""
+    stage.start().play(15 * SECOND, stage.are_agreed)
+    for node in stage.nodes.values():
+        node.eyes.view = msgspec.structs.replace(node.eyes.view, wireguard_device="w", overlay_device="w")
+        node.discovery.look_again()
+    stage.wire.dead.add("a3")
+    stage.play(SILENT_NS + 20 * SECOND, step_ns=5 * SECOND)
+
+    assert frozenset() == stage.nodes["a1"].discovery.unheard()
+
+
 def test_a_restarted_node_is_heard_by_those_who_knew_it(stage):
     """Its epoch is new and has to be proven; the old one is refused from then on."""
     stage.start().play(20 * SECOND)

@@ -45,6 +45,10 @@ class FakeDiscovery:
         """All six."""
         return KNOWN
 
+    def unheard(self):
+        """One."""
+        return frozenset({"b3"})
+
     async def run(self):
         """Note that it runs."""
         self.runs += 1
@@ -70,6 +74,7 @@ def test_it_waits_for_a_key_and_then_runs():
 
     late = asyncio.run(scenario())
 
+    assert (frozenset(), {"b3"}) == (_late(Settings()).unheard(), late.unheard())
     found = late.discovery
     assert (1, [Snapshot()], [(FIRST,), (SECOND, FIRST)]) == (found.runs, found.seen, found.secrets)
     assert KNOWN == late.knowledge()

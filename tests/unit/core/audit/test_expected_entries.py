@@ -68,6 +68,42 @@ def test_a_lost_route_is_put_as_flannel_puts_it():
     assert was == _first(lost, known=known).route
 
 
+def _renumbered():
+    """n2 has other pods, and its device another address."""
+    held = changed(
+        entries(2),
+        neighbours=(
+            *entries(2).neighbours,
+            Neighbour(dev=DEVICE, address="10.42.9.0", lladdr=mac(2), is_permanent=True),
+        ),
+        forwarding=HELD.forwarding,
+        routes=(*entries(2).routes, msgspec.structs.replace(HELD.routes[1], dst="10.42.9.0/24", via="10.42.9.0")),
+    )
+    declared = mesh(3)
+    moved = msgspec.structs.replace(declared.node[2], pod_cidr="10.42.9.0/24", overlay_ip="10.42.9.0")
+    return held, msgspec.structs.replace(declared, node=(*declared.node[:2], moved))
+
+
+def test_a_node_that_was_registered_anew_with_other_pods_keeps_its_mac_and_leaves_no_trace_of_the_former():
+    """Flannel changes the address of flannel.1, and the MAC stays: each peer has it behind the new gateway."""
+    held, renamed = _renumbered()
+    peers = Expectations(device=DEVICE, present=held, mesh=renamed, node=LOCAL, hellos={}, good=good(3)).peers()
+
+    assert ["10.42.1.0", "10.42.9.0"] == [each.gateway for each in peers]
+
+
+def test_a_neighbour_with_the_mac_of_another_takes_no_trace_from_it():
+    """n1's entry was given n2's MAC, and n2's is gone: no mesh knows n2, and it is missed all the same."""
+    wrong = changed(
+        HELD,
+        neighbours=(msgspec.structs.replace(HELD.neighbours[0], lladdr=mac(2)),),
+        routes=HELD.routes[:1],
+    )
+    peers = Expectations(device=DEVICE, present=wrong, mesh=mesh(2), node=LOCAL, hellos={}, good=good(3)).peers()
+
+    assert ["10.42.1.0", "10.42.2.0"] == [each.gateway for each in peers]
+
+
 @pytest.mark.parametrize(
     ("device", "kind", "is_known"),
     [

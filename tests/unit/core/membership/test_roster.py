@@ -163,6 +163,35 @@ def test_a_dead_node_stays_until_it_is_forgotten():
     assert ["a1", "a2", "a3", "b1", "b2"] == [node.name for node in roster.mesh.node]
 
 
+def test_a_node_is_unheard_once_its_hellos_are_overdue_and_others_are_heard():
+    """A node that hears nobody may be at fault itself; one that was never heard is not known to be dead."""
+    roster = _started("a1")
+    assert frozenset() == roster.unheard(SILENT_NS)
+    assert frozenset() == roster.unheard(SILENT_NS + 1), "nobody is heard"
+
+    for name in OTHERS[1:]:
+        roster.hear(hellos.hello(name), SILENT_NS)
+    assert frozenset() == roster.unheard(SILENT_NS)
+    assert {"a2"} == roster.unheard(SILENT_NS + 1)
+    later = SILENT_NS + 36 * SECOND
+    assert frozenset() == roster.unheard(later), "the others have been silent for longer than one greeting as well"
+    roster.hear(hellos.hello("a2"), later)
+    assert frozenset() == roster.unheard(later)
+
+
+def test_a_node_that_an_earlier_process_has_heard_is_unheard_when_this_one_has_listened_for_long():
+    """The daemon was stopped for an hour: all nodes are silent until they have had time to greet."""
+    roster, began = _roster(_settings(), former=hellos.hello("a1")), 3600 * SECOND
+    for name in ("a2", "a3"):
+        roster.restore(hellos.hello(name), 0)
+    assert frozenset() == roster.unheard(began)
+    roster.tell(hellos.hello("a1"), began)
+    roster.hear(hellos.hello("a3"), began + SILENT_NS)
+
+    assert frozenset() == roster.unheard(began + SILENT_NS)
+    assert {"a2"} == roster.unheard(began + SILENT_NS + 1)
+
+
 def test_a_silent_backup_is_replaced_and_comes_back():
     """A standby path over a dead relay protects nobody."""
     roster = _started("a1")
