@@ -6,7 +6,7 @@ The three entries of a peer are redundant, so that any one can be told from the 
 
 and beside the kernel there are three witnesses, believed in this order:
 
-    1. the peer's own hello: its gateway, the MAC of its device, its pods, its address
+    1. the peer's own hello while it lives: its gateway, the MAC of its device, its pods, its address
     2. the kernel, where neighbour and FDB agree with each other: flannel writes both when a peer changes
     3. the last good state: what was there while probes were answered
 
@@ -22,6 +22,7 @@ from functools import cached_property
 
 import msgspec
 
+from meshwatchd.core.audit.peer_pairs import Pair, is_rewritten, pairs_of
 from meshwatchd.model.audit import MAIN_TABLE, RTPROT_BOOT, Entries
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.host_mesh import carrier_of
@@ -238,12 +239,15 @@ class Expectations:
 
     def _has_forwarding(self, gateway: str, node: Node | None) -> bool:
         """Whether the FDB has an entry of a former peer: by its MAC, else by its address."""
-        hello = self._hellos.get(node.name) if node is not None else None
-        told = hello.view.vtep_mac if hello is not None and hello.view.overlay_ip == gateway else ""
-        lladdr = self._was_lladdr.get(gateway, told)
+        lladdr = self._was_lladdr.get(gateway) or self._last_mac(gateway, node)
         behind = self._behind.get(node.node_ip, []) if node is not None else []
         found = ([lladdr] if lladdr in self._vtep else []) if lladdr else behind
         return any(not self._is_of_another(each, gateway) for each in found)
+
+    def _last_mac(self, gateway: str, node: Node | None) -> str:
+        """The MAC that a node has reported, dead or alive."""
+        hello = self._hellos.get(node.name) if node is not None else None
+        return hello.view.vtep_mac if hello is not None and hello.view.overlay_ip == gateway else ""
 
     def _is_of_another(self, lladdr: str, gateway: str) -> bool:
         """Whether a MAC is that of another gateway: a node that got other pods keeps its device, and so its MAC.
@@ -277,12 +281,32 @@ class Expectations:
         now = self._vtep.get(self._lladdr.get(gateway, ""), "")
         was = self._was_vtep.get(self._was_lladdr.get(gateway, ""), "")
         told = node.node_ip if node is not None else ""
+        if self._is_rewritten(gateway):
+            return now
         if was:
             # flannel may have followed a peer to another address: what it wrote is what the peer says of itself.
             return told if told and now == told else was
-        if now and now != told and not self._are_vteps_node_addresses(besides=gateway):
+        # Where a dead node was is no word against where flannel sends.
+        is_dead = node is not None and node.name in self._unheard
+        if now and now != told and (is_dead or not self._are_vteps_node_addresses(besides=gateway)):
             return now
         return told or now
+
+    def _is_rewritten(self, gateway: str) -> bool:
+        """Whether flannel has written another machine in the place of a peer."""
+        now, was = self._lladdr.get(gateway), self._was_lladdr.get(gateway)
+        if not now or not was or now == was:
+            return False
+        views = (hello.view for name, hello in self._hellos.items() if name not in self._unheard)
+        return is_rewritten(gateway, *self._pairs, gone=self._removed, views=views)
+
+    @cached_property
+    def _pairs(self) -> tuple[dict[str, Pair], dict[str, Pair]]:
+        return pairs_of(self._present), pairs_of(self._was)
+
+    def _hello_of(self, node: Node | None) -> Hello | None:
+        """The word of a living node."""
+        return self._hellos.get(node.name) if node is not None and node.name not in self._unheard else None
 
     def _moved_to(self, gateway: str, node: Node | None) -> str:
         """Another address at which a peer says it is, and is: its hello came from there. Else nothing.
@@ -291,7 +315,7 @@ class Expectations:
         sends to other addresses than those of nodes, nothing follows from a node's address. One without an overlay
         device, and so without a MAC, has nothing that could be sent to: what it tells is its uplink's address.
         """
-        hello = self._hellos.get(node.name) if node is not None else None
+        hello = self._hello_of(node)
         if hello is None or not hello.view.node_ip or not hello.view.vtep_mac or hello.view.overlay_ip != gateway:
             return ""
         now = self._vtep.get(self._lladdr.get(gateway, ""), "")
@@ -305,7 +329,7 @@ class Expectations:
         return any(self._vtep.get(self._lladdr.get(node.overlay_ip, ""), "") == node.node_ip for node in others)
 
     def _expected_mac(self, gateway: str, node: Node | None, vtep: str) -> tuple[str, str, bool]:
-        hello = self._hellos.get(node.name) if node is not None else None
+        hello = self._hello_of(node)
         if hello is not None and hello.view.vtep_mac and hello.view.overlay_ip == gateway:
             return hello.view.vtep_mac, f"{hello.view.node} reports that its MAC is {hello.view.vtep_mac}", True
         now, was = self._lladdr.get(gateway, ""), self._was_lladdr.get(gateway, "")
@@ -316,6 +340,8 @@ class Expectations:
         behind = self._behind.get(vtep, [])
         if len(behind) == 1:
             return behind[0], f"the FDB has {behind[0]} behind {vtep}", False
+        if not now and (last := self._last_mac(gateway, node)):
+            return last, f"{node.name if node is not None else gateway} reported {last} while it was heard", False
         return now, f"the neighbour entry has {now}" if now else "", False
 
     def _expected_route(self, gateway: str, node: Node | None) -> DeviceRoute | None:
