@@ -7,6 +7,7 @@ import pytest
 
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.failover_facts import FailoverApplied, FailoverRolledBack, OverrideAdopted, PlanRefused
+from meshwatchd.model.ids import FlowClass
 from meshwatchd.model.settings import MS, SECOND, PolicySettings, ProbeProfile, Settings
 from tests.sim import faults, routes
 from tests.sim.healthy import healthy_world
@@ -141,6 +142,19 @@ def test_a_relay_whose_kernel_refuses_leaves_no_half_switched_mesh(name, has_oth
     assert has_other_way == world.carries("a3", "b3"), world.story()
     world.nodes[name].refusal = ""
     _heals(world)
+
+
+def test_a_path_on_which_established_flows_die_is_left():
+    """A firewall between the leaders has forgotten its connections, and all new flows are answered."""
+    world = healthy_world(seed=3)
+    world.faults.append(
+        lambda leg, flow, _rng: (leg.kind, {leg.source, leg.target}, flow) == ("tunnel", {"a1", "b1"}, FlowClass.PINNED)
+    )
+    assert world.run_until(lambda: world.are_on(1), limit_ns=SECOND), world.story()
+    assert world.carries("a3", "b3", FlowClass.PINNED)
+    world.run(10 * SECOND)
+
+    assert world.are_on(1), world.story()
 
 
 def test_a_second_fault_on_standby_leads_to_the_next_rank():

@@ -221,9 +221,16 @@ class Group:
 
     @property
     def is_reviving(self) -> bool:
-        """Whether every live session has been answered since the last of their misses: soon the test will acquit."""
-        missed = [~outcome for session in self._live() for outcome in session.history if outcome < 0]
-        return self.verified_since(max(missed, default=0) + 1)
+        """Whether every live session has been answered since the last miss of any: soon the test will acquit.
+
+        Established flows that miss count as well. Where they alone die each fresh probe is answered, and what has
+        condemned the leg goes on. One that has missed nothing need not be asked first: they are asked less often.
+        """
+        controls = [each for each in self.controls if each.is_proven and each.plan.session not in self._known.alone]
+        live = (*self._live(), *controls)
+        missed = [~outcome for session in live for outcome in session.history if outcome < 0]
+        are_answered = all(outcome >= 0 for each in controls for outcome in each.history[-1:])
+        return are_answered and self.verified_since(max(missed, default=0) + 1)
 
     def may_carry(self, instant: int) -> bool:
         """Whether no live session has missed a probe sent since an instant, or they answer all the same.

@@ -190,6 +190,35 @@ def test_a_condemned_leg_revives_when_all_its_nodes_answer_after_the_last_miss()
     assert not leg.group.is_reviving
 
 
+def test_a_leg_on_which_established_flows_die_does_not_revive_by_its_new_ones():
+    """Every fresh probe is answered all the time: what has condemned the leg goes on."""
+    leg = _Leg(["b2", "b3"])
+    while not leg.group.is_down:
+        leg.probe(hits=["b2", "b3"])
+        leg.probe(misses=["b2", "b3"], rounds=2, known=True)
+    leg.probe(hits=["b2", "b3"])
+    assert not leg.group.is_reviving
+    leg.probe(hits=["b2"], known=True)
+    assert not leg.group.is_reviving
+    leg.probe(hits=["b3"], known=True)
+
+    assert (True, True) == (leg.group.is_down, leg.group.is_reviving)
+
+
+def test_an_established_flow_of_a_node_that_is_dead_alone_keeps_no_leg_from_reviving():
+    """b3 was set aside in both classes before the leg broke: its misses speak of b3."""
+    leg = _Leg(["b2", "b3"])
+    for known in (False, True) * 20:
+        leg.probe(hits=["b2"], misses=["b3"], known=known)
+    leg.probe(misses=["b2", "b3"], rounds=20)
+    assert (True, False) == (leg.group.is_down, leg.group.is_reviving)
+    leg.probe(misses=["b3"], known=True)
+    leg.probe(hits=["b2"])
+    leg.probe(hits=["b2"], known=True)
+
+    assert leg.group.is_reviving
+
+
 def test_everyday_loss_does_not_disturb():
     """Two misses are suspicious, but the wait to restore goes on; the third restarts it."""
     leg = _Leg(["b2", "b3"])
