@@ -6,8 +6,8 @@ import pytest
 
 from meshwatchd.core.failover.state_machine import MoveState
 from meshwatchd.model import outputs as out
-from meshwatchd.model.events import OperatorRequested, OperatorVerb
-from meshwatchd.model.failover_facts import FailoverHeld
+from meshwatchd.model.events import OperatorRequested, OperatorVerb, Reason
+from meshwatchd.model.failover_facts import FailoverHeld, ProposalAnswered
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.settings import MINUTE, MS, SECOND, Mode, PolicySettings
 from tests.sim import faults
@@ -91,6 +91,16 @@ def test_while_paused_nothing_moves_and_afterwards_it_does():
     assert ["paused by ann: no reason given"] == [told.fact.reason for told in held]  # type: ignore[union-attr]
 
     assert world.run_until(lambda: world.carries("a3", "b3"), limit_ns=8 * SECOND), world.story()
+
+
+def test_a_pause_on_one_relay_leaves_the_path_that_avoids_it():
+    """a2 knows the better path, whose relay b2 is paused; it agrees to the only other one when b1 asks again."""
+    world = healthy_world(seed=3)
+    _order(world, "b2", OperatorVerb.PAUSE)
+    world.faults.append(faults.tunnel_blocked("a1", "b1"))
+    assert world.run_until(lambda: world.are_on(2), limit_ns=2 * SECOND), world.story()
+    answers = [told.fact for told in world.facts(ProposalAnswered, node="a2")]
+    assert [Reason.BETTER_PATH, Reason.BROKEN] == [fact.reason for fact in answers]  # type: ignore[union-attr]
 
 
 def test_a_pinned_path_is_come_back_to_and_left_when_the_pin_ends():

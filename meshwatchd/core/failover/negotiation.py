@@ -8,7 +8,7 @@ from meshwatchd.core.diagnosis.peer_views import LOST_NS
 from meshwatchd.core.failover.confirm_burst import BURST_PAUSE_NS, ConfirmBurst
 from meshwatchd.core.failover.pair_context import PairContext
 from meshwatchd.core.failover.policy import Decision, Move, is_restored
-from meshwatchd.core.failover.state_machine import PATIENCE_NS, REPEAT_NS, Intent, MoveState
+from meshwatchd.core.failover.state_machine import BACK_OFF_NS, PATIENCE_NS, REPEAT_NS, Intent, MoveState
 from meshwatchd.core.failover.switchover import Switchover
 from meshwatchd.core.session.shared_risk_group import UNHEARD
 from meshwatchd.model.events import Coordination, CoordinationKind, Reason
@@ -23,6 +23,11 @@ from meshwatchd.model.topology import Path
 ORDER_PAUSE_NS = MINUTE
 """An operator's order on the other side lasts for minutes: asking every second to come home would be noise."""
 
+
+BETTER_WITHIN_NS = 3 * BACK_OFF_NS
+"""For so long after the path in use was condemned "I know a better one" bans nothing. A relay says so until a proposal
+for that one would have run out; the second request comes after that, the third where the relay condemned later. One
+that refuses still is not waited for: another relay may agree on the next path."""
 
 VOTE_NS = 5 * SECOND
 """A node that has not been heard for so long has no say in which generation is right."""
@@ -153,7 +158,7 @@ class Negotiation:
             mover.abandon(now)
             yield FailoverHeld(pair=self._context.watch.index, reason="granted, and the path does not answer any more")
             return
-        if message.reason not in (Reason.STALE, Reason.CHANGING):
+        if not self._is_for_now(message.reason, now):
             self._switchover.ban(intent.target, now)
         mover.abandon(now)
         if message.reason in (Reason.PAUSED, Reason.PINNED):
@@ -161,6 +166,16 @@ class Negotiation:
         # Heard of, not reached: at that generation this node would not follow the move that it has missed.
         mover.hear(message.generation)
         yield FailoverHeld(pair=self._context.watch.index, reason=f"the other relay refuses: {message.reason}")
+
+    def _is_for_now(self, refusal: Reason, now: int) -> bool:
+        """Whether a refusal says nothing of the path that was asked for.
+
+        The better path may be refused in its turn: the one that was asked for is then the only one that is left.
+        """
+        if refusal is Reason.BETTER_PATH:
+            down_since = self._context.watch.group(self._context.mover.active).down_since or now
+            return now - down_since < BETTER_WITHIN_NS
+        return refusal in (Reason.STALE, Reason.CHANGING)
 
     def _is_fit(self, intent: Intent) -> bool:
         """Whether what was good when it was proposed is good still: an answer may take most of a second."""
