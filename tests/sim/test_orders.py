@@ -118,6 +118,21 @@ def test_a_pinned_path_is_come_back_to_and_left_when_the_pin_ends():
     assert world.run_until(lambda: world.are_on(0), limit_ns=20 * SECOND), world.story()
 
 
+def test_a_pinned_spare_link_between_the_leaders_is_come_back_to():
+    """It has the relays of the primary path, and is another one; after a restart as well."""
+    world = healthy_world(seed=3, policy=IMPATIENT)
+    _order(world, "a1", OperatorVerb.PIN, to_rank=4, duration_ns=10 * MINUTE)
+    assert world.run_until(lambda: world.are_on(4), limit_ns=SECOND), world.story()
+    world.faults.append(lambda leg, _flow, _rng: leg.kind == "tunnel" and leg.path == 4)
+    assert world.run_until(lambda: world.are_on(0), limit_ns=2 * SECOND), world.story()
+    world.restart("a1")
+    world.run(2 * SECOND)
+    world.faults.clear()
+    assert world.run_until(lambda: world.are_on(4), limit_ns=20 * SECOND), world.story()
+    world.run(5 * SECOND)
+    assert world.are_on(4), world.story()
+
+
 def test_a_pin_that_ends_while_its_move_is_being_agreed_holds_nothing():
     """The other relay has granted it meanwhile, so traffic moves, and comes home: nobody wants it there any more."""
     world = healthy_world(seed=3, policy=IMPATIENT)

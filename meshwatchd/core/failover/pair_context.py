@@ -87,7 +87,9 @@ class PairContext(msgspec.Struct, kw_only=True):
     def ordered(self, order: Order) -> Path | None:
         """The path that an order is about, as long as the mesh has it."""
         if order.relays:
-            return next((path for path in self.watch.paths if path.relays == order.relays), None)
+            # A spare link has the relays of the primary path, which orders name by its rank alone.
+            standbys = (path for path in self.watch.paths if not path.is_primary)
+            return next((path for path in standbys if path.relays == order.relays), None)
         return next((path for path in self.watch.paths if path.rank == order.rank), None)
 
     def is_cramped(self, path: Path) -> bool:

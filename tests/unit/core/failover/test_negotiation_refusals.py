@@ -5,7 +5,8 @@ from __future__ import annotations
 from meshwatchd.core.failover.negotiation import BETTER_WITHIN_NS
 from meshwatchd.core.failover.state_machine import BACK_OFF_NS, PATIENCE_NS
 from meshwatchd.model.events import CoordinationKind, Reason
-from meshwatchd.model.settings import MS
+from meshwatchd.model.policy_state import Order, OrderKind
+from meshwatchd.model.settings import MINUTE, MS
 from tests.support.bench import message, primary_is_silent, ready
 
 PROPOSE, GRANT, REFUSE, NOTICE = CoordinationKind
@@ -68,3 +69,17 @@ def test_a_better_path_that_nobody_takes_is_no_reason_for_long():
     bench.run(10 * MS)
 
     assert [Reason.BROKEN] == [answer.reason for answer in bench.spoken(GRANT, since=since)]
+
+
+def test_a_pinned_spare_link_is_not_left_for_the_primary_path():
+    """Both have the leaders as relays; b1 holds the pin, and a1 would go home."""
+    bench = ready("b1")
+    context = bench.controller.context
+    spare = context.watch.paths[4]
+    context.mover.active = spare
+    context.orders.give(
+        Order(kind=OrderKind.PIN, name="ann", until_ns=bench.now + MINUTE, rank=spare.rank, relays=spare.relays)
+    )
+    bench.hear("a1", message(PROPOSE, rank=0, target="b1", reason=Reason.RESTORED))
+
+    assert [Reason.PINNED] == [answer.reason for answer in bench.spoken(REFUSE)]

@@ -122,6 +122,25 @@ def _where(plan):
     return plan.layer, plan.path, plan.peer
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3, 4])
+@pytest.mark.parametrize("kind", [OrderKind.PIN, OrderKind.CONFIRM])
+def test_an_order_about_relays_is_about_their_standby(kind, rank):
+    """Those of rank 4, the spare link, are the leaders, which the primary path has as well."""
+    context = ready("a1").controller.context
+    relays = context.watch.paths[rank].relays
+    order = Order(kind=kind, name="ann", until_ns=MINUTE, rank=rank, relays=relays)
+
+    assert context.watch.paths[rank] is context.ordered(order)
+
+
+def test_an_order_without_relays_is_about_a_rank():
+    """The primary path whoever leads, and whatever versions before relays were kept have left."""
+    context = ready("a1").controller.context
+    orders = [Order(kind=OrderKind.PIN, name="ann", until_ns=MINUTE, rank=rank) for rank in (0, 4, 9)]
+
+    assert [context.watch.primary, context.watch.paths[4], None] == [context.ordered(order) for order in orders]
+
+
 def _silent(bench, *names):
     """As if these had not been heard for a second."""
     for name in names:
