@@ -51,11 +51,17 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PathPenalty(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a path has flapped: a figure of merit in the sense of RFC 2439, as of an instant."""
+    """How much a path has flapped: a figure of merit in the sense of RFC 2439, as of an instant.
+
+    Attributes:
+        is_primary: whether it is the mesh's own path, whose relays the spare link between the leaders has as well;
+            versions before this field kept one penalty for both.
+    """
 
     relays: tuple[NodeName, NodeName]
     penalty: float
     at_ns: int
+    is_primary: bool = True
 
 
 class PairRecord(msgspec.Struct, frozen=True, kw_only=True):

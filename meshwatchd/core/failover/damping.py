@@ -17,6 +17,7 @@ from collections import deque
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.policy_state import PairRecord, PathPenalty
 from meshwatchd.model.settings import MINUTE, PolicySettings
+from meshwatchd.model.topology import Path
 
 MAX_DOUBLINGS = 5
 """Hold-down stops growing at 32 times its setting: 16 minutes with the default of 30 s."""
@@ -37,7 +38,9 @@ FORGOTTEN_PENALTY = 1.0
 
 DAY_NS = 24 * 60 * MINUTE
 
-Relays = tuple[NodeName, NodeName]
+_Key = tuple[tuple[NodeName, NodeName], bool]
+"""A path as it is called across restarts and other meshes: its relays, and whether it is the primary path. The spare
+link between the leaders has the relays of that."""
 
 
 class Damper:
@@ -54,8 +57,8 @@ class Damper:
         self._level_at = 0
         self._jitter = 0.0
         self._actions: deque[int] = deque(maxlen=settings.actions_per_day)
-        self._penalties: dict[Relays, tuple[float, int]] = {}
-        self._suppressed: set[Relays] = set()
+        self._penalties: dict[_Key, tuple[float, int]] = {}
+        self._suppressed: set[_Key] = set()
 
     def record(self, now: int, *, is_failover: bool, dice: float = 0.0) -> None:
         """Note a move; `dice` in 0..1 is the chance that spreads failbacks."""
@@ -65,25 +68,24 @@ class Damper:
             self._level_at = now
             self._jitter = dice * self._jitter_share
 
-    def flapped(self, relays: Relays, now: int) -> None:
+    def flapped(self, path: Path, now: int) -> None:
         """A path was condemned, in use or not."""
-        penalty = min(self.penalty(relays, now) + FLAP_PENALTY, self._ceiling)
-        self._penalties[relays] = (penalty, now)
+        penalty = min(self.penalty(path, now) + FLAP_PENALTY, self._ceiling)
+        self._penalties[_key(path)] = (penalty, now)
         if penalty >= self._suppress:
-            self._suppressed.add(relays)
+            self._suppressed.add(_key(path))
 
-    def penalty(self, relays: Relays, now: int) -> float:
+    def penalty(self, path: Path, now: int) -> float:
         """The figure of merit of a path as of now; 0 is perfect."""
-        penalty, at = self._penalties.get(relays, (0.0, now))
-        return penalty * math.pow(2.0, -(now - at) / self._half_life_ns) if penalty else 0.0
+        return self._penalty_of(_key(path), now)
 
-    def is_suppressed(self, relays: Relays, now: int) -> bool:
+    def is_suppressed(self, path: Path, now: int) -> bool:
         """Whether a path has flapped too much to be come back to; ends when the penalty is below `reuse`."""
-        if relays not in self._suppressed:
+        if _key(path) not in self._suppressed:
             return False
-        if self.penalty(relays, now) > self._reuse:
+        if self.penalty(path, now) > self._reuse:
             return True
-        self._suppressed.discard(relays)
+        self._suppressed.discard(_key(path))
         return False
 
     def hold_down_ns(self, now: int) -> int:
@@ -101,7 +103,7 @@ class Damper:
 
     def export(self, location: str, now: int, *, is_pinned: bool) -> PairRecord:
         """What a restart must not forget."""
-        penalties = ((relays, self.penalty(relays, now)) for relays in sorted(self._penalties))
+        penalties = ((key, self._penalty_of(key, now)) for key in sorted(self._penalties))
         return PairRecord(
             location=location,
             level=self._level,
@@ -110,8 +112,8 @@ class Damper:
             actions=tuple(at for at in self._actions if now - at < DAY_NS),
             is_pinned=is_pinned,
             penalties=tuple(
-                PathPenalty(relays=relays, penalty=penalty, at_ns=now)
-                for relays, penalty in penalties
+                PathPenalty(relays=relays, penalty=penalty, at_ns=now, is_primary=is_primary)
+                for (relays, is_primary), penalty in penalties
                 if penalty >= FORGOTTEN_PENALTY
             ),
         )
@@ -122,9 +124,14 @@ class Damper:
         self._jitter = min(max(0.0, record.jitter), self._jitter_share)
         self._actions.extend(sorted(min(at, now) for at in record.actions))
         for each in record.penalties:
-            self._penalties[each.relays] = (min(max(0.0, each.penalty), self._ceiling), min(each.at_ns, now))
-            if self.penalty(each.relays, now) >= self._suppress:
-                self._suppressed.add(each.relays)
+            key = each.relays, each.is_primary
+            self._penalties[key] = (min(max(0.0, each.penalty), self._ceiling), min(each.at_ns, now))
+            if self._penalty_of(key, now) >= self._suppress:
+                self._suppressed.add(key)
+
+    def _penalty_of(self, key: _Key, now: int) -> float:
+        penalty, at = self._penalties.get(key, (0.0, now))
+        return penalty * math.pow(2.0, -(now - at) / self._half_life_ns) if penalty else 0.0
 
     def _hold_down_of(self, level: int) -> int:
         return self._hold_down_ns << min(max(0, level - 1), MAX_DOUBLINGS)
@@ -138,3 +145,7 @@ class Damper:
             self._level -= 1
             self._level_at += memory_ns
         return self._level
+
+
+def _key(path: Path) -> _Key:
+    return path.relays, path.is_primary

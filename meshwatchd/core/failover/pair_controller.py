@@ -327,10 +327,10 @@ class PairController:
             if not down_since:
                 self.attention.alarm(now)
             else:
-                was_suppressed = damper.is_suppressed(path.relays, now)
-                damper.flapped(path.relays, now)
-                if damper.is_suppressed(path.relays, now) and not was_suppressed:
-                    penalty = int(damper.penalty(path.relays, now))
+                was_suppressed = damper.is_suppressed(path, now)
+                damper.flapped(path, now)
+                if damper.is_suppressed(path, now) and not was_suppressed:
+                    penalty = int(damper.penalty(path, now))
                     yield PathSuppressed(pair=self.watch.index, rank=path.rank, penalty=penalty)
 
     def _get_ready(self, now: int) -> Iterator[Output]:

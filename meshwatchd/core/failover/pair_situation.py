@@ -40,7 +40,7 @@ def describe(context: PairContext, banned: Mapping[int, int], now: int) -> Situa
         is_revertive=pinned is not None or context.settings.policy.revertive,
         wait_to_restore_ns=context.settings.policy.wait_to_restore,
         is_drained=lambda path: context.is_drained(path, now),
-        is_suppressed=lambda path: context.damper.is_suppressed(path.relays, now),
+        is_suppressed=lambda path: context.damper.is_suppressed(path, now),
         shares_relay=lambda path: path.relay_in(local) == active.relay_in(local),
         is_cramped=context.is_cramped,
         moves_for_size=context.settings.mtu.move and now >= context.sizes.settled_at,

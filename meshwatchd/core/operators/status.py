@@ -109,8 +109,8 @@ def _pair(state: EngineState, controller: PairController, now: int) -> PairStatu
                 state=each,
                 is_active=path is active,
                 is_local_relay=state.node in path.relays,
-                penalty=int(controller.context.damper.penalty(path.relays, now)),
-                is_suppressed=controller.context.damper.is_suppressed(path.relays, now),
+                penalty=int(controller.context.damper.penalty(path, now)),
+                is_suppressed=controller.context.damper.is_suppressed(path, now),
                 is_next=path is following,
             )
             for path, each in zip(watch.paths, states, strict=True)

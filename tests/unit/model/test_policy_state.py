@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.policy_state import Order, OrderKind, PairRecord, PathPenalty, PolicyState
 
@@ -20,3 +22,11 @@ def test_every_instant_is_shifted_and_nothing_else():
         shifted.pairs[0].penalties[0].at_ns,
     )
     assert state == shifted.shifted(-100)
+
+
+def test_a_penalty_of_an_earlier_version_is_the_primary_paths():
+    """It kept one for all paths with the same relays, and the primary path is what a penalty matters most to."""
+    kept = b'{"relays":["b1","a1"],"penalty":7.0,"at_ns":3}'
+    expected = PathPenalty(relays=(NodeName("b1"), NodeName("a1")), penalty=7.0, at_ns=3, is_primary=True)
+
+    assert expected == msgspec.json.decode(kept, type=PathPenalty)

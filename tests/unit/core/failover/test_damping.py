@@ -5,15 +5,29 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.core.failover.damping import DAY_NS, FLAP_MEMORY_NS, FLAP_PENALTY, MAX_DOUBLINGS, Damper
-from meshwatchd.model.ids import NodeName
+from meshwatchd.model.ids import LocationName, NodeName, PairIndex, PathNumber
 from meshwatchd.model.policy_state import PairRecord, PathPenalty
 from meshwatchd.model.settings import MINUTE, SECOND, PolicySettings
+from meshwatchd.model.topology import Path
 
 NOW = 1_000 * SECOND
 POLICY = PolicySettings(
     hold_down=30 * SECOND, jitter_percent=0, actions_per_minute=3, actions_per_day=5, half_life=MINUTE
 )
-HOME, OTHER = (NodeName("b1"), NodeName("a1")), (NodeName("b2"), NodeName("a1"))
+
+
+def _path(rank, *relays):
+    return Path(
+        number=PathNumber(rank),
+        pair=PairIndex(0),
+        rank=rank,
+        preference=rank,
+        locations=(LocationName("cloud"), LocationName("onprem")),
+        relays=(NodeName(relays[0]), NodeName(relays[1])),
+    )
+
+
+HOME, OTHER, SPARE = _path(0, "b1", "a1"), _path(1, "b2", "a1"), _path(4, "b1", "a1")
 
 
 def test_each_failover_doubles_the_hold_down():
@@ -127,11 +141,25 @@ def test_a_restart_forgets_nothing():
     assert before.export("cloud", later, is_pinned=True).actions == after.export("cloud", later, is_pinned=True).actions
 
 
+def test_the_spare_link_flaps_for_itself_though_its_relays_are_the_leaders():
+    """Idle as it is, it would keep traffic from home, also after a restart."""
+    before = Damper(POLICY)
+    before.flapped(HOME, NOW)
+    for _ in range(3):
+        before.flapped(SPARE, NOW)
+    after = Damper(POLICY)
+    after.restore(before.export("cloud", NOW, is_pinned=False), NOW)
+
+    for damper in (before, after):
+        assert [FLAP_PENALTY, 3 * FLAP_PENALTY] == [damper.penalty(path, NOW) for path in (HOME, SPARE)]
+        assert [False, True] == [damper.is_suppressed(path, NOW) for path in (HOME, SPARE)]
+
+
 @pytest.mark.parametrize(("kept", "known"), [(1e308, 16 * 750.0), (-1e308, 0.0)])
 def test_a_penalty_that_no_path_can_have_is_the_nearest_that_one_can(kept, known):
     """A file with odd digits: the engine reports it as a whole number, and frames carry none of any length."""
     damper = Damper(POLICY)
-    penalty = PathPenalty(relays=HOME, penalty=kept, at_ns=NOW)
+    penalty = PathPenalty(relays=HOME.relays, penalty=kept, at_ns=NOW)
     damper.restore(PairRecord(location="cloud", penalties=(penalty,)), NOW)
 
     assert known == damper.penalty(HOME, NOW)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from meshwatchd.core.failover.damping import FLAP_PENALTY
 from meshwatchd.core.failover.pair_controller import REVIEW_NS
 from meshwatchd.core.failover.pair_diagnosis import START_GRACE_NS
 from meshwatchd.core.failover.state_machine import PATIENCE_NS
@@ -15,7 +16,7 @@ from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.outputs import ApplySwitch, DaemonReady, VerdictChanged
 from meshwatchd.model.plan import Rule, Switch
 from meshwatchd.model.settings import MS, SECOND, Mode
-from tests.support.bench import Bench, primary_is_silent, ready
+from tests.support.bench import Bench, nothing_is_silent, primary_is_silent, ready
 from tests.support.lab_mesh import declared_mesh, led_by, settings_for, snapshot_of
 
 
@@ -215,3 +216,22 @@ def test_who_may_change_nothing_leaves_the_rules_to_the_change_of_leader():
     bench.controller.adopt(bench.controller.watch.paths[0], bench.now)
 
     assert [] == _led_by(bench, "b2")
+
+
+@pytest.mark.parametrize(
+    ("silent", "penalties"),
+    [((0, 4), [1, 0, 0, 0, 1]), ((4,), [0, 0, 0, 0, 2]), ((0,), [2, 0, 0, 0, 0])],
+    ids=["leaders", "spare", "primary"],
+)
+def test_each_path_is_punished_for_itself(silent, penalties):
+    """A fault of a leader's overlay is one flap of the primary path, and one of the spare link alone is none."""
+    bench = ready("a3")
+    for _ in range(max(penalties)):
+        bench.silent = lambda plan: plan.layer in (Layer.RELAY, Layer.EFFECTIVE) and plan.path in silent
+        bench.run(8 * SECOND)
+        bench.silent = nothing_is_silent
+        bench.run(8 * SECOND)
+
+    assert penalties == [
+        round(path.penalty / FLAP_PENALTY) for path in bench.engine.status(bench.now, {}).pairs[0].paths
+    ]

@@ -32,3 +32,15 @@ def test_a_path_that_is_banned_is_no_choice_until_then(until_s, paths):
     assert paths == len(situation.paths)
     assert (1 in [path.number for path in situation.paths]) is (until_s < 0)
     assert situation.paths[0] is situation.active is situation.home
+
+
+def test_home_is_not_avoided_for_an_idle_spare_link_that_flaps():
+    """Both have the leaders as relays."""
+    bench = ready("a3")
+    context = bench.controller.context
+    spare = context.watch.paths[4]
+    for _ in range(3):
+        context.damper.flapped(spare, bench.now)
+    situation = describe(context, {}, bench.now)
+
+    assert (False, True) == (situation.is_suppressed(situation.home), situation.is_suppressed(spare))

@@ -40,7 +40,7 @@ def test_a_pair_takes_what_is_known_of_it_and_the_rest_waits():
     memory.recall(bench.controller, bench.now)
 
     assert bench.controller.mover.is_pinned
-    assert 1_000 == bench.controller.context.damper.penalty(HOME, bench.now)
+    assert 1_000 == bench.controller.context.damper.penalty(bench.controller.watch.primary, bench.now)
     gathered = memory.gather([bench.controller], bench.now)
     assert (PIN,) == gathered.orders
     assert [("cloud", 3), ("mars", 1)] == [(record.location, record.level) for record in gathered.pairs]
