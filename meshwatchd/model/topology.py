@@ -159,6 +159,11 @@ class Mesh(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The node of that name."""
         return self._by_name[name]
 
+    def is_in(self, name: str, location: str) -> bool:
+        """Whether there is a node of that name in a location."""
+        node = self._by_name.get(name)
+        return node is not None and node.location == location
+
     def location(self, name: str) -> Location:
         """The location of that name."""
         return next(location for location in self.locations if location.name == name)

@@ -165,6 +165,11 @@ class PairContext(msgspec.Struct, kw_only=True):
         members = topology.mesh.members(topology.local.location)
         return (member.name for member in members if member.name != self.local_node)
 
+    def _is_neighbour(self, name: NodeName) -> bool:
+        """Whether a node is in this node's location: asked for each message, so the mesh is not searched."""
+        topology = self.planner.topology
+        return topology.mesh.is_in(name, topology.local.location)
+
     def say(
         self,
         kind: CoordinationKind,
@@ -183,7 +188,7 @@ class PairContext(msgspec.Struct, kw_only=True):
         """
         use = Use.REPEAT if is_repeated else Use.MUST
         sessions = self.schedule.select(peer=to, flow=FlowClass.FRESH)
-        layer = Layer.UNDERLAY if to in self.neighbours() else Layer.RELAY
+        layer = Layer.UNDERLAY if self._is_neighbour(to) else Layer.RELAY
         usable = [session for session in sessions if session.plan.layer is layer]
         number = (over or intent.target).number
         on_path = [session for session in usable if session.plan.path == number]

@@ -18,7 +18,7 @@ from meshwatchd.model.topology import (
     pair_number,
     relays_print,
 )
-from tests.support.lab_mesh import declared_mesh, led_by, topology_of
+from tests.support.lab_mesh import NAMES, declared_mesh, led_by, topology_of
 
 
 def _location(name, leader, *standbys):
@@ -172,6 +172,7 @@ def test_a_topology_knows_its_own_place():
     assert "192.168.100.12" == topology.local.node_ip
     assert [False, False, True, True, False] == [topology.is_relay(path) for path in topology.local_paths()]
     assert ["a1", "a2", "a3"] == [node.name for node in topology.mesh.members("onprem")]
+    assert ["a1", "a2", "a3"] == [name for name in (*NAMES, "c1") if topology.mesh.is_in(name, "onprem")]
     assert ("a1", "a2") == topology.mesh.location("onprem").relays()
     assert ("10.244.2.0/24", "192.168.100.12/32") == topology.local.prefixes()
 

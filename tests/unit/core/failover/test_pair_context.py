@@ -110,6 +110,14 @@ def test_relays_speak_over_the_path_they_speak_of():
     assert (Layer.UNDERLAY, "a3") == (_said(bench, "a3", 3).layer, _said(bench, "a3", 3).peer)
 
 
+def test_nobody_speaks_to_a_node_that_is_not_there():
+    """It has left the mesh since it asked."""
+    context = ready("a2").controller.context
+    intent = Intent(target=context.watch.paths[3], generation=1, nonce=1, began=0, reason=Reason.BROKEN)
+
+    assert [] == list(context.say(CoordinationKind.GRANT, NodeName("b9"), intent, 0))
+
+
 def test_who_only_observes_answers_over_what_there_is():
     """Standby sessions are not laid out then; a refusal still has to arrive."""
     bench = ready("a1", settings=settings_for("a1", mode=Mode.OBSERVE))
