@@ -63,6 +63,20 @@ def test_paths_that_come_back_together_move_nothing(seed):
     assert [] == world.facts(FailoverProposed, since=since)
 
 
+def test_a_path_that_has_healed_is_good_though_a_node_behind_it_loses_new_flows():
+    """b1's overlay and b3's lost them together; b3's goes on, whose established flows show that the node lives."""
+    world = healthy_world(seed=3)
+    faulty = faults.overlay_new_flows("b1", remembered=0)
+    world.faults += [faulty, faults.overlay_new_flows("b3", remembered=0)]
+    world.run(700 * MS)
+    watches = [world.nodes[name].controller.watch for name in ("a1", "a2")]
+    assert all(watch.group(watch.primary).is_down for watch in watches)
+    world.faults.remove(faulty)
+
+    healed = world.run_until(lambda: all(watch.group(watch.primary).is_good for watch in watches), limit_ns=10 * SECOND)
+    assert healed, world.story()
+
+
 def test_when_no_tunnel_works_nobody_is_blamed():
     """The WAN is gone: every path is down, and no node of ours is at fault."""
     world = healthy_world(seed=3)

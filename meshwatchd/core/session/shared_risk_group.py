@@ -292,13 +292,18 @@ class Group:
                 self._fresh.restart()
 
     def _set_aside_silent(self, now: int) -> None:
-        """Behind a condemned leg somebody answers: who does not, in any flow, has a fault of its own besides."""
+        """Behind a condemned leg somebody answers: who does not, in any flow, has a fault of its own besides.
+
+        So has one that answers in no flow of a class in which a neighbour is well.
+        """
         heard: dict[str, int] = {}
         for session in (*self.sessions, *self.controls):
             heard[session.plan.peer] = max(heard.get(session.plan.peer, 0), session.last_heard)
         silent = [peer for peer, at in heard.items() if now - at >= SILENT_NS]
-        for kind in (self._new, self._known) if silent else ():
-            kind.exclude_down(silent)
+        for kind in (self._new, self._known):
+            if silent:
+                kind.exclude_down(silent)
+            kind.exclude_unanswered()
 
     def _doubt(self, now: int, *, is_doubtful: bool) -> None:
         if is_doubtful:

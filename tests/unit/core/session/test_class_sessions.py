@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.core.session.class_sessions import ClassSessions, WitnessedTest
+from meshwatchd.core.session.class_sessions import UNANSWERED, ClassSessions, WitnessedTest
 from meshwatchd.core.session.rtt_estimator import DelayEstimator
 from meshwatchd.core.session.session import Outcome, Session, SessionState
 from meshwatchd.core.session.source_ports import KnownPorts
@@ -120,3 +120,25 @@ def test_a_test_speaks_when_all_its_nodes_have_lost():
 
     assert [False] * 30 + [True] == said
     assert not test.is_conclusive
+
+
+def test_behind_a_condemned_leg_a_session_has_to_be_silent_for_long(one_down):
+    """b3's new flows are lost for good, and one answer long ago does not save it; a recent one does."""
+    one_down.probe(hits=["b3"])
+    one_down.probe(misses=["b3"], rounds=UNANSWERED - 1)
+    one_down.members.exclude_unanswered()
+    assert [] == list(one_down.members.alone)
+    one_down.probe(misses=["b3"])
+    one_down.members.exclude_unanswered()
+
+    assert [one_down.sessions["b3"].plan.session] == list(one_down.members.alone)
+
+
+def test_without_an_innocent_neighbour_silence_says_nothing_of_a_node():
+    """Both are down: it is the leg."""
+    members = _Members("b2", "b3")
+    members.probe(hits=["b2", "b3"], rounds=3)
+    members.probe(misses=["b2", "b3"], rounds=40)
+    members.members.exclude_unanswered()
+
+    assert [] == list(members.members.alone)

@@ -433,3 +433,28 @@ def test_a_leg_that_loses_new_flows_stays_condemned_while_known_ones_pass():
         leg.probe(misses=["b2", "b3"])
         leg.probe(hits=["b2", "b3"], known=True)
     assert leg.group.is_down
+
+
+def test_a_leg_that_recovers_is_not_held_down_by_a_node_that_loses_its_new_flows_alone():
+    """b3's established flows pass, so it is not dead: while b2 is well its misses speak of its own overlay."""
+    leg = _Leg(["b2", "b3"])
+    leg.probe(misses=["b2", "b3"], rounds=20)
+    assert leg.group.is_down
+    for _ in range(100):
+        leg.probe(hits=["b2"], misses=["b3"])
+        leg.probe(hits=["b2", "b3"], known=True)
+
+    assert (False, True) == (leg.group.is_down, leg.group.is_good)
+    assert [leg.sessions["b3"]] == list(leg.group.isolated())
+
+
+@pytest.mark.parametrize("seed", [5, 9])
+def test_a_leg_that_loses_new_flows_stays_condemned_though_a_node_has_luck(seed):
+    """The network remembers half of the flows: one node is well for a moment while the other is down."""
+    leg, rng = _Leg(["b2", "b3"]), random.Random(seed)
+    leg.probe(misses=["b2", "b3"], rounds=20)
+    for _ in range(1_000):
+        for name in ("b2", "b3"):
+            leg.probe(**{"hits" if rng.random() < 0.5 else "misses": [name]})
+        leg.probe(hits=["b2", "b3"], known=True)
+        assert leg.group.is_down
