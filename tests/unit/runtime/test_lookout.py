@@ -78,7 +78,7 @@ def test_the_host_is_asked_about_devices_of_the_mesh_that_are_up():
     def read(devices, at_ns, forwarders, counted):
         assert () == counted, "no host mesh is below"
         asked.append((tuple(devices), tuple(forwarders)))
-        return HostState(at_ns=at_ns, is_forwarding=False)
+        return HostState(at_ns=at_ns, is_forwarding=False, unforwarding=tuple(devices))
 
     lookout, told = _lookout(read), []
     strangers = (
@@ -141,7 +141,7 @@ def test_the_kernel_is_asked_where_it_routes_pods():
 def test_forwarding_is_no_matter_before_the_cni_is_up():
     """A node between its first boot and its first CNI pod: its device is down, or not there at all."""
     lookout = _lookout()
-    lookout._host.observe(HostState(at_ns=SECOND, is_forwarding=False))
+    lookout._host.observe(HostState(at_ns=SECOND, is_forwarding=False, unforwarding=("flannel.1",)))
     seen = snapshot_of("b1")
     bare = tuple(link for link in seen.links if link.name != "flannel.1")
     down = tuple(msgspec.structs.replace(link, is_up=link.name != "flannel.1") for link in seen.links)
@@ -155,12 +155,14 @@ def test_forwarding_is_no_matter_before_the_cni_is_up():
 def test_a_peer_that_is_gone_is_looked_for_on_devices_that_are_up():
     """Against the good state; kilo0 of a member is down, whatever it has."""
     a1 = next(each for each in declared_mesh().node if each.name == "a1")
-    peer = WireGuardPeer(public_key="KEY-A", allowed_ips=(f"{a1.wireguard_ip}/32",))
+    peer = WireGuardPeer(public_key="KEY-A", allowed_ips=(f"{a1.wireguard_ip}/32", a1.pod_cidr))
+    route = DeviceRoute(dst=a1.pod_cidr, dev="kilo0", table=254, protocol=17)
     had = WireGuardState(device="kilo0", public_key="OWN", listen_port=51820, at_ns=SECOND, peers=(peer,))
     lookout = _lookout()
     lookout.observe((msgspec.structs.replace(had, peers=()),))
     for name, codes in (("b1", [FaultCode.WIREGUARD_PEER_MISSING]), ("b2", [])):
-        view = replace(_view(snapshot_of(name)), good=GoodState(wireguard=(had,)))
+        seen = msgspec.structs.replace(snapshot_of(name), device_routes=(route,))
+        view = replace(_view(seen), good=GoodState(wireguard=(had,)))
         assert codes == [each.code for each in lookout.findings(view, SECOND)]
 
 

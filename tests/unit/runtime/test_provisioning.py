@@ -184,15 +184,14 @@ def test_what_was_never_tried_is_told_as_if_nothing_had_been_told():
     world = World()
     world.devices.refusal = KernelError("start wireguard-go mw0", 2, "install it")
     complaints = world.ensure().errors
-    links = world.kernel.links
 
     async def unanswered():
         raise KernelError("dump links", 105, "no buffer space")
 
-    world.kernel.links = unanswered
-    with pytest.raises(KernelError):
-        world.ensure()
-    world.kernel.links = links
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.kernel, "links", unanswered)
+        with pytest.raises(KernelError):
+            world.ensure()
     _, news = world.restore()
 
     assert news is not None

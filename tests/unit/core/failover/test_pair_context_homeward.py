@@ -50,7 +50,8 @@ def _switches(bench: Bench, since: int = 0) -> list[Switch]:
 
 
 def _home(target: str, **words: Any):
-    return message(PROPOSE, **({"rank": 0, "target": target, "generation": 2, "reason": Reason.RESTORED} | words))
+    given: dict[str, Any] = {"rank": 0, "target": target, "generation": 2, "reason": Reason.RESTORED, **words}
+    return message(PROPOSE, **given)
 
 
 @AWAY
