@@ -66,7 +66,7 @@ def _render_summary(status: Status, now_ns: int, paint: Paint) -> Iterator[str]:
         yield f"{word}  {status.node} watches nothing: {explain_idleness(status)}"
     for collision in status.collisions:
         word = paint("WARNING", Severity.WARNING.value)
-        yield f"{word}  {status.node} only watches, and changes nothing: {collision}"
+        yield f"{word}  {status.node} puts nothing into the kernel: {collision}"
     # What is near comes first: it is what this node's operator can mend, and often the cause of the rest.
     for finding in status.findings[:MAX_SUMMARISED]:
         yield summarise_finding(finding, paint)

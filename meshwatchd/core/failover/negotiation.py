@@ -150,13 +150,15 @@ class Negotiation:
     def _answered(self, message: Coordination, now: int) -> Iterator[Output]:
         mover, intent = self._context.mover, self._context.mover.intent
         assert intent is not None, "only a standing proposal is answered"
-        if message.kind is CoordinationKind.GRANT and self._is_fit(intent):
+        may_take = self._context.may_take(intent.target)
+        if message.kind is CoordinationKind.GRANT and may_take and self._is_fit(intent):
             yield from self._switchover.begin(intent, now)
             return
         if message.kind is CoordinationKind.GRANT:
             # The other relay is there already: its banner brings this one after it as soon as the path answers.
             mover.abandon(now)
-            yield FailoverHeld(pair=self._context.watch.index, reason="granted, and the path does not answer any more")
+            why = "the path does not answer any more" if may_take else "this node may put no rule any more"
+            yield FailoverHeld(pair=self._context.watch.index, reason=f"granted, and {why}")
             return
         if not self._is_for_now(message.reason, now):
             self._switchover.ban(intent.target, now)

@@ -102,6 +102,6 @@ def test_a_node_that_is_kept_from_acting_says_what_keeps_it():
     )
     first, second, *_ = _lines(held)
     assert first.endswith(
-        "only watches, and changes nothing: rule pref 5410 lookup 100 uses a priority of ours; remove it"
+        "puts nothing into the kernel: rule pref 5410 lookup 100 uses a priority of ours; remove it"
     )
     assert second.startswith("OK")

@@ -9,11 +9,11 @@ import pytest
 
 from meshwatchd.core.failover.path_retirement import PATIENCE_NS
 from meshwatchd.model.events import CoordinationKind, Reason, SnapshotReceived
-from meshwatchd.model.failover_facts import FailoverApplied, FailoverRolledBack, OverrideAdopted, OverrideRetired
+from meshwatchd.model.failover_facts import FailoverApplied, FailoverHeld, FailoverRolledBack, OverrideAdopted, OverrideRetired
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import ApplySwitch, EnsureProvision
 from meshwatchd.model.plan import Rule, Switch
-from meshwatchd.model.settings import SECOND, Mode
+from meshwatchd.model.settings import MS, SECOND, Mode
 from meshwatchd.model.snapshot import ForeignObject
 from tests.support.bench import Bench, message, ready
 from tests.support.lab_mesh import settings_for, snapshot_of
@@ -117,6 +117,21 @@ def test_who_may_put_nothing_goes_nowhere_else(away):
 
     assert [Reason.MODE] == [each.reason for each in bench.spoken(REFUSE, since=since)]
     assert [] == _switches(bench, since)
+
+
+def test_who_may_put_nothing_any_more_takes_no_standby_that_it_has_asked_for():
+    """Something came into the place of its rules while the other relay answered."""
+    bench = ready("b2")
+    bench.silent = lambda plan: plan.path == 0
+    bench.run_until_suspected()
+    bench.run(200 * MS)
+    asked = bench.spoken(PROPOSE)[0]
+    bench.feed(SnapshotReceived(snapshot=msgspec.structs.replace(snapshot_of("b2"), collisions=(IN_VAIN,))))
+    bench.hear("a1", message(GRANT, rank=asked.rank, target="b2", nonce=asked.nonce, generation=asked.generation))
+    bench.run(SECOND)
+
+    assert [] == _switches(bench)
+    assert "granted, and this node may put no rule any more" in [each.reason for each in bench.said(FailoverHeld)]
 
 
 @AWAY
