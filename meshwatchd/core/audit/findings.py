@@ -46,8 +46,8 @@ _EXPLAINABLE = frozenset(
 _OF_SIZE = frozenset((FaultCode.MTU_MISCONFIGURED, FaultCode.MTU_BLACK_HOLE, FaultCode.FRAGMENTS_DROPPED))
 _PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE, FaultCode.POD_NETWORK_BROKEN))
 _OF_A_PREFIX = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.BGP_ROUTE_ESCAPED))
-POD_CAUSES = _OF_A_PREFIX | {FaultCode.POD_ROUTE_DIVERTED, FaultCode.POD_ROUTE_ESCAPED}
-"""What loses the packets of one node's pods and no others."""
+POD_CAUSES = _OF_A_PREFIX | {*(FaultCode.POD_ROUTE_DIVERTED, FaultCode.POD_ROUTE_ESCAPED, FaultCode.ALLOWED_IPS_STOLEN)}
+"""What may lose the packets of one node's pods and no others."""
 
 
 class FindingBook:

@@ -48,7 +48,13 @@ _UNDERLAY_LOST = _NOTHING_NEW | {FaultCode.LOCAL, FaultCode.ONE_WAY_BREAK}
 _NOT_PASSED_ON = frozenset((FaultCode.RELAY_NOT_FORWARDING, FaultCode.POD_UNREACHABLE, FaultCode.ALL_PATHS_DOWN))
 _CUT_OFF = frozenset((FaultCode.NODE_UNREACHABLE,))
 _PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE, *_CUT_PODS))
-_OF_PODS = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.POD_ROUTE_DIVERTED, FaultCode.BGP_ROUTE_ESCAPED))
+_TUNNEL_OR_PODS_LOST = _TUNNEL_LOST | _PODS_LOST
+_OF_PODS = frozenset(
+    (
+        *(FaultCode.ALLOWED_IPS_MISSING, FaultCode.ALLOWED_IPS_STOLEN),
+        *(FaultCode.POD_ROUTE_DIVERTED, FaultCode.BGP_ROUTE_ESCAPED),
+    )
+)
 _OF_PODS_AND_TUNNEL = _OF_PODS | {FaultCode.OVERLAY_DEVICE_DOWN, FaultCode.OVERLAY_DEVICE_MISSING}
 """Where pods are routed straight into WireGuard, its address is one of theirs, and what loses them loses the tunnel. In
 a Cluster Mesh nodes are asked by nothing but the overlay, which goes through Cilium's WireGuard."""
@@ -74,7 +80,7 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.WIREGUARD_PEER_MISSING: _TUNNEL_LOST,
         FaultCode.WIREGUARD_PEER_DUPLICATE: frozenset((FaultCode.NODE_UNREACHABLE,)),
         FaultCode.WIREGUARD_KEY_MISMATCH: _TUNNEL_LOST,
-        FaultCode.ALLOWED_IPS_STOLEN: _TUNNEL_LOST,
+        FaultCode.ALLOWED_IPS_STOLEN: _TUNNEL_OR_PODS_LOST,
         FaultCode.ALLOWED_IPS_MISSING: _PODS_LOST,
         # The address that the overlay is probed by is among the pods'.
         FaultCode.POD_ROUTE_DIVERTED: _OVERLAY_LOST,
@@ -133,7 +139,7 @@ _OF_PATHS = (_UNDERLAY_LOST | {FaultCode.UNDETERMINED}) - {
 }
 """Verdicts about a path as a whole. Where the LAN loses some frames of a relay, which answers are missing is chance."""
 
-_MISLED = (FaultCode.POD_ROUTE_DIVERTED, FaultCode.NODE_ROUTE_BLOCKED)
+_MISLED = (FaultCode.POD_ROUTE_DIVERTED, FaultCode.NODE_ROUTE_BLOCKED, FaultCode.ALLOWED_IPS_MISSING)
 _CUT_OFF_BY = _OF_LAN | {FaultCode.CONNTRACK_FULL, *_MISLED}
 """What leaves a relay that knows it so few who hear its hellos that they tell others."""
 
@@ -351,7 +357,7 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
         return False
     # A member blames the leader at the other end of the tunnel; its own leader has looked at the device.
     is_own_tunnel = told.is_own_leader and verdict.fault is FaultCode.WIREGUARD_BLOCKED
-    is_of_tunnel = _IS_BELIEVED[told.fault] in (_TUNNEL_LOST, _ALL_LOST)
+    is_of_tunnel = _IS_BELIEVED[told.fault] in (_TUNNEL_LOST, _TUNNEL_OR_PODS_LOST, _ALL_LOST)
     # A member misses pods whose packets its own leader does not hand to the tunnel.
     is_own_pods = told.is_own_leader and told.fault in _OF_PODS and verdict.fault in _PODS_LOST
     return verdict.culprit == told.culprit or (is_own_tunnel and is_of_tunnel) or is_own_pods

@@ -101,7 +101,5 @@ def test_a_node_that_is_kept_from_acting_says_what_keeps_it():
         HEALTHY, collisions=("rule pref 5410 lookup 100 uses a priority of ours; remove it",)
     )
     first, second, *_ = _lines(held)
-    assert first.endswith(
-        "puts nothing into the kernel: rule pref 5410 lookup 100 uses a priority of ours; remove it"
-    )
+    assert first.endswith("puts nothing into the kernel: rule pref 5410 lookup 100 uses a priority of ours; remove it")
     assert second.startswith("OK")

@@ -64,6 +64,37 @@ def test_a_relay_that_locks_a_node_out_is_why_its_tunnel_or_its_neighbour_is_sil
     assert ((FaultCode.NODE_ROUTE_BLOCKED, "b1") if is_explained else (fault, blamed)) == (named.fault, named.culprit)
 
 
+@pytest.mark.parametrize(
+    ("fault", "blamed", "relays", "is_explained"),
+    [
+        (FaultCode.NODE_UNREACHABLE, "b2", ("b1", "a1"), True),
+        (FaultCode.RELAY_NOT_FORWARDING, "b1", ("b1", "a1"), True),
+        (FaultCode.NODE_UNREACHABLE, "b2", ("b2", "a2"), False),
+        (FaultCode.WIREGUARD_BLOCKED, "b1", ("b1", "a1"), False),
+    ],
+)
+def test_a_node_that_a_leader_s_peers_may_not_carry_is_silent_for_that(fault, blamed, relays, is_explained):
+    """`wg set` that forgets b2 at a1: its members blame b2, and b2 its own leader."""
+    code, a1 = FaultCode.ALLOWED_IPS_MISSING, NodeName("a1")
+    word = PeerFault(fault=code, culprit=a1, source=a1, is_own_leader=True)
+    named = explain(_said(fault, blamed), [word], tuple(map(NodeName, relays)))
+
+    assert ((code, a1) if is_explained else (fault, blamed)) == (named.fault, named.culprit)
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_explained"),
+    [(FaultCode.POD_NETWORK_BROKEN, True), (FaultCode.WIREGUARD_BLOCKED, True), (FaultCode.NODE_UNREACHABLE, False)],
+)
+def test_pods_of_which_the_own_leader_s_peers_have_a_part_elsewhere_are_silent_for_that(fault, is_explained):
+    """And as ever the tunnel, where the whole of it was taken."""
+    code, a1 = FaultCode.ALLOWED_IPS_STOLEN, NodeName("a1")
+    word = PeerFault(fault=code, culprit=a1, source=a1, is_own_leader=True)
+    named = explain(_said(fault, "b2"), [word], (NodeName("b1"), a1))
+
+    assert ((code, a1) if is_explained else (fault, "b2")) == (named.fault, named.culprit)
+
+
 @pytest.mark.parametrize("fault", [FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD])
 def test_who_locks_a_node_out_knows_why_it_is_silent(fault):
     """And of no other node; where that was the last that answered, why it reaches nobody."""

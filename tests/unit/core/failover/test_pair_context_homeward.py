@@ -9,7 +9,13 @@ import pytest
 
 from meshwatchd.core.failover.path_retirement import PATIENCE_NS
 from meshwatchd.model.events import CoordinationKind, Reason, SnapshotReceived
-from meshwatchd.model.failover_facts import FailoverApplied, FailoverHeld, FailoverRolledBack, OverrideAdopted, OverrideRetired
+from meshwatchd.model.failover_facts import (
+    FailoverApplied,
+    FailoverHeld,
+    FailoverRolledBack,
+    OverrideAdopted,
+    OverrideRetired,
+)
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import ApplySwitch, EnsureProvision
 from meshwatchd.model.plan import Rule, Switch
