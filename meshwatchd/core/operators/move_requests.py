@@ -98,7 +98,7 @@ def _order(
         lasts_ns, kind, path = event.duration_ns, OrderKind.CONFIRM, active if is_relay else controller.watch.primary
         if unconfirmed := orders.about(OrderKind.CONFIRM, remote):
             # Nobody has confirmed the path in use either: undone, traffic goes back to where it was before both.
-            path = next((each for each in controller.watch.paths if each.rank == unconfirmed.rank), path)
+            path = controller.context.ordered(unconfirmed) or path
             is_chosen = unconfirmed.is_chosen
     else:
         return None

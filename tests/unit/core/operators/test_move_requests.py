@@ -77,6 +77,28 @@ def test_a_second_move_that_nobody_confirms_is_undone_to_where_the_first_began()
     assert (OrderKind.CONFIRM, 0, ()) == (standing.kind, standing.rank, standing.relays)
 
 
+def test_a_second_move_is_undone_to_the_relays_of_the_first_ones_beginning():
+    """Since then a leader has changed, and the rank of that path with it."""
+    bench = ready("a1")
+    orders, began = bench.engine.state.memory.orders, bench.controller.watch.paths[2]
+    orders.give(
+        Order(
+            kind=OrderKind.CONFIRM,
+            name="",
+            until_ns=bench.now + SECOND,
+            location="cloud",
+            rank=3,
+            reason="",
+            relays=began.relays,
+        )
+    )
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
+    assert _ask(bench, to_rank=4, duration_ns=60 * SECOND).is_accepted
+
+    (standing,) = orders.standing
+    assert (began.rank, began.relays) == (standing.rank, standing.relays)
+
+
 def _quiet(bench):
     bench.silent = lambda plan: plan.path == 1
     bench.run(3 * SECOND)
