@@ -23,8 +23,10 @@ from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD, Trait, traits_of
+from meshwatchd.model.prefixes import covers
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import Link, Snapshot, WireGuardState
+from meshwatchd.model.snapshot import Link, Snapshot, WireGuardPeer, WireGuardState
+from meshwatchd.model.topology import Node
 
 MAX_TOLD = 4
 """Prefixes in one sentence."""
@@ -97,7 +99,14 @@ def _routed(snapshot: Snapshot, mesh: MeshSettings) -> frozenset[str] | None:
     if Trait.REPLACES_ROUTES not in traits_of((mesh.profile,), mesh.traits):
         return None
     routes = (each for each in snapshot.device_routes if each.dev == mesh.wireguard_device)
-    return frozenset(each.dst for each in routes if each.table == MAIN_TABLE)
+    return frozenset(each.dst for each in routes if each.table == MAIN_TABLE and ":" not in each.dst)
+
+
+def _is_dropped(peer: WireGuardPeer, lost: Node, routed: frozenset[str] | None) -> bool:
+    """Whether no route leads to a peer any more; the one to all tunnel addresses is the device's own, and stays."""
+    tunnel = f"{lost.wireguard_ip}/32" if lost.wireguard_ip != lost.node_ip else ""
+    prefixes = [each for each in peer.allowed_ips if ":" not in each and each != tunnel]
+    return routed is not None and not any(covers(dst, each) for dst in routed for each in prefixes)
 
 
 def _lost_peers(known: Known, was: WireGuardState, routed: frozenset[str] | None) -> Iterator[AuditFinding]:
@@ -107,11 +116,10 @@ def _lost_peers(known: Known, was: WireGuardState, routed: frozenset[str] | None
     bare = {peer.public_key for peer in state.peers} - present
     taken = {prefix for peer in state.peers for prefix in peer.allowed_ips}
     for peer in was.peers:
-        is_dropped = routed is not None and routed.isdisjoint(peer.allowed_ips)
-        if is_dropped or peer.public_key in present or not taken.isdisjoint(peer.allowed_ips):
+        if peer.public_key in present or not taken.isdisjoint(peer.allowed_ips):
             continue
         lost = next((each for each in known.mesh.node if is_peer_of(each, peer)), None)
-        if lost is not None and lost.name != node:
+        if lost is not None and lost.name != node and not _is_dropped(peer, lost, routed):
             yield AuditFinding(
                 code=FaultCode.WIREGUARD_PEER_MISSING,
                 device=state.device,

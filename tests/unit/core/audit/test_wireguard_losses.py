@@ -77,10 +77,25 @@ def test_a_peer_that_kilo_has_dropped_is_no_loss_of_this_node():
     Other agents leave the routes, or never had any.
     """
     elsewhere = (msgspec.structs.replace(ROUTES[0], dev="flannel.1"), msgspec.structs.replace(ROUTES[0], table=7701))
+    to_tunnels = DeviceRoute(dst="10.4.0.0/16", dev="kilo0", table=MAIN_TABLE, protocol=2)
     plain = msgspec.structs.replace(MESH, profile="flannel")
 
     assert [] == _found(_seen(()), _with(STRANGER)) == _found(_seen(elsewhere), _with(STRANGER))
+    assert [] == _found(_seen((to_tunnels,)), _with(STRANGER)), "it is the device's own"
     assert [(FaultCode.WIREGUARD_PEER_MISSING, "KEY-A", "a1", "b1")] == _found(_seen(()), _with(STRANGER), mesh=plain)
+
+
+def test_a_peer_whose_node_goes_by_its_tunnel_address_is_lost_as_long_as_that_is_routed():
+    """Flannel over wg0, whatever the mesh is called: one route leads to all nodes, and no agent takes peers away."""
+    named = msgspec.structs.replace(A1, node_ip=A1.wireguard_ip)
+    mesh = msgspec.structs.replace(MESH, node=tuple(named if each is A1 else each for each in MESH.node))
+    peer = msgspec.structs.replace(PEER, allowed_ips=(f"{A1.wireguard_ip}/32",))
+    good = msgspec.structs.replace(GOOD, wireguard=(_with(peer, STRANGER),))
+    route = DeviceRoute(dst="10.4.0.0/16", dev="kilo0", table=MAIN_TABLE, protocol=2)
+    found = _found(_seen((route,)), _with(STRANGER), good=good, mesh=mesh)
+
+    assert A1.wireguard_ip.startswith("10.4.")
+    assert [(FaultCode.WIREGUARD_PEER_MISSING, "KEY-A", "a1", "b1")] == found
 
 
 def test_a_peer_that_is_there_without_prefixes_is_told_apart_from_one_that_is_gone():
