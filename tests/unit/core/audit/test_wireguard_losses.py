@@ -94,7 +94,7 @@ def test_a_peer_whose_node_goes_by_its_tunnel_address_is_lost_as_long_as_that_is
     route = DeviceRoute(dst="10.4.0.0/16", dev="kilo0", table=MAIN_TABLE, protocol=2)
     found = _found(_seen((route,)), _with(STRANGER), good=good, mesh=mesh)
 
-    assert A1.wireguard_ip.startswith("10.4.")
+    assert f"{A1.wireguard_ip}".startswith("10.4.")
     assert [(FaultCode.WIREGUARD_PEER_MISSING, "KEY-A", "a1", "b1")] == found
 
 
