@@ -446,15 +446,6 @@ def test_pods_that_no_peer_may_carry_explain_the_silence_of_pods_alone(fault, cu
     assert expected == _book(missing)[0].explain(_verdict(fault, culprit)).fault
 
 
-@pytest.mark.parametrize(("culprit", "is_explained"), [("a2", True), ("", True), ("a3", False)])
-def test_pods_of_which_another_peer_has_a_part_are_missed_for_that(culprit, is_explained):
-    """The longer prefix counts, and it may hold the one address that pods' probes go to."""
-    stolen = AuditFinding(code=FaultCode.ALLOWED_IPS_STOLEN, device="kilo0", subject="THIEF", peer="a2", culprit="b3")
-    named = _book(stolen)[0].explain(_verdict(FaultCode.POD_NETWORK_BROKEN, culprit)).fault
-
-    assert (FaultCode.ALLOWED_IPS_STOLEN if is_explained else FaultCode.POD_NETWORK_BROKEN) == named
-
-
 @pytest.mark.parametrize("code", [FaultCode.ALLOWED_IPS_MISSING, FaultCode.ALLOWED_IPS_STOLEN])
 @pytest.mark.parametrize(
     ("fault", "culprit", "is_explained"),

@@ -95,6 +95,18 @@ def test_pods_of_which_the_own_leader_s_peers_have_a_part_elsewhere_are_silent_f
     assert ((code, a1) if is_explained else (fault, "b2")) == (named.fault, named.culprit)
 
 
+@pytest.mark.parametrize(("culprit", "is_explained"), [("b2", True), ("", True), ("b3", False)])
+def test_pods_of_which_another_peer_has_a_part_are_missed_for_that(culprit, is_explained):
+    """The longer prefix counts, and it may hold the one address that pods' probes go to."""
+    code = FaultCode.ALLOWED_IPS_STOLEN
+    book = FindingBook(settings_for("a1"), "a1")
+    stolen = AuditFinding(code=code, device="kilo0", subject="THIEF", peer="b2", culprit="a1")
+    assert list(book.report((stolen,), 1))
+    broken = FaultCode.POD_NETWORK_BROKEN
+
+    assert (code if is_explained else broken) == book.explain(_said(broken, culprit)).fault
+
+
 @pytest.mark.parametrize("fault", [FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD])
 def test_who_locks_a_node_out_knows_why_it_is_silent(fault):
     """And of no other node; where that was the last that answered, why it reaches nobody."""
