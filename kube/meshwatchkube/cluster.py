@@ -7,6 +7,7 @@ Instants on the wire are RFC 3339 in UTC; durations of a Lease are seconds.
 from __future__ import annotations
 
 import datetime as dt
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -123,6 +124,18 @@ class Node(_Object, frozen=True, kw_only=True):
         known = {each.address for each in self.status.addresses or ()}
         kilo = (self.annotations.get(f"kilo.squat.ai/{name}", "") for name in ("internal-ip", "force-internal-ip"))
         return frozenset(known | {text.partition("/")[0] for text in kilo if text not in ("", "-")})
+
+    def has(self, address: str) -> bool:
+        """Whether an address is this node's: one that the cluster or Kilo knows, or one among its pods.
+
+        Submariner routes pods alone between locations, so its nodes go by the address that they have among theirs.
+        """
+        if address in self.addresses:
+            return True
+        try:
+            return ipaddress.ip_address(address) in ipaddress.ip_network(self.spec.pod_cidr)
+        except ValueError:
+            return False  # a network plugin with pools of its own leaves podCIDR empty
 
     def condition(self, kind: str) -> Condition:
         """A condition of ours; one that was never set is False."""

@@ -62,13 +62,13 @@ def mistaken(mesh: Mesh, cluster: Cluster) -> str:
     """Why the nodes of this API are not those of this mesh; empty where they are.
 
     A kubeconfig that leads elsewhere, or an API that is another one behind the same name: names may well be the same
-    in both, addresses are not.
+    in both, addresses are not. In a mesh that routes pods alone they are addresses among the node's pods.
     """
     if mesh.node not in cluster.nodes:
         return f"this API has no node {mesh.node}"
     for name, member in sorted(mesh.members.items()):
         node = cluster.nodes.get(name)
-        if node is not None and member.address and member.address not in node.addresses:
+        if node is not None and member.address and not node.has(member.address):
             known = ", ".join(sorted(node.addresses)) or "no address"
             return f"node {name} has {known} in this API, and {member.address} in the mesh"
     return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -98,3 +100,27 @@ def test_names_alone_are_no_proof_of_a_cluster():
     assert "node b2 has 172.31.0.1 in this API, and 10.2.98.2 in the mesh" == mistaken(
         mesh(), cluster(_elsewhere("b2"))
     )
+
+
+def _among_pods(**addresses):
+    """A mesh in which these nodes go by an address among their pods, as in Submariner's."""
+    seen = mesh(reports=BROKEN.reports)
+    members = {name: replace(seen.members[name], address=address) for name, address in addresses.items()}
+    return replace(seen, members={**seen.members, **members})
+
+
+def test_a_node_that_goes_by_an_address_among_its_pods_is_of_this_cluster():
+    """Submariner routes pods alone between locations: drains are followed there, and nodes get conditions."""
+    seen = _among_pods(a3="10.244.1.0", b1="10.244.1.1")
+    assert "" == mistaken(seen, cluster())
+    drained = list(Decisions(SETTINGS).decide(look(seen, cluster(_unschedulable("a3")))))
+    assert Drain(is_drained=True) in drained
+    assert any(isinstance(each, SetConditions) for each in drained)
+
+
+@pytest.mark.parametrize("pods", ["10.244.1.0/24", "fd00::/64", "", "10.244.1.7/24"])
+def test_an_address_among_other_pods_is_none_of_the_nodes(pods):
+    """Another family, no range, or one that is none counts as no range."""
+    elsewhere = _elsewhere("b1")
+    elsewhere = msgspec.structs.replace(elsewhere, spec=msgspec.structs.replace(elsewhere.spec, pod_cidr=pods))
+    assert mistaken(_among_pods(b1="10.244.2.1"), cluster(elsewhere)).startswith("node b1 has 172.31.0.1")
