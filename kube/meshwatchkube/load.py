@@ -10,6 +10,9 @@ from meshwatchd.config.values import Finding
 from meshwatchd.model.errors import ConfigError
 from meshwatchkube.settings import LeaderKind, Mode, Settings
 
+_WITHOUT_STANDBY = (LeaderKind.SUBMARINER, LeaderKind.ANTREA)
+"""Kinds whose own meshes have `Trait.WITHOUT_STANDBY` (`meshwatchd.model.mesh_profile`)."""
+
 
 def load(path: Path) -> Settings:
     """Read and check a file.
@@ -22,6 +25,18 @@ def load(path: Path) -> Settings:
     if finding is not None:
         raise ConfigError(str(path), finding.key, finding.problem, finding.remedy)
     return settings
+
+
+def remarks(settings: Settings) -> Iterator[Finding]:
+    """What can be used and may have no effect."""
+    promotion = settings.promotion
+    if promotion.mode is not Mode.OFF and promotion.kind in _WITHOUT_STANDBY:
+        yield Finding(
+            key="promotion.kind",
+            problem=f'"{promotion.kind}" changes no leader on a mesh of {promotion.kind}\'s own, where nobody stands by'
+            " and so no failover stands",
+            remedy="keep it where Kilo joins such a cluster",
+        )
 
 
 def _check(settings: Settings) -> Iterator[Finding]:

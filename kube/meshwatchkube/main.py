@@ -22,7 +22,7 @@ from meshwatchkube.api import Api, Clocks
 from meshwatchkube.canaries import render
 from meshwatchkube.control import Control
 from meshwatchkube.http import ApiError, Http, connect
-from meshwatchkube.load import load
+from meshwatchkube.load import load, remarks
 from meshwatchkube.run import Loop
 from meshwatchkube.service import TIMEOUT_S, find_kubeconfig, read_service
 from meshwatchkube.settings import CONFIG_FILE, Settings
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         reach = partial(connect, settings.api.kubeconfig, settings.api.timeout / 1e9)
         reach().close()
         if arguments.check:
-            return EXIT_OK
+            return _print_remarks(settings)
         if arguments.verb == "canaries":
             return _print_canaries(reach())
         return _run(settings)
@@ -73,6 +73,13 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("verb", nargs="?", choices=("run", "canaries", "service"), default="run", help=about_verb)
     parser.add_argument("service", nargs="?", metavar="NAME.NAMESPACE", default="", help="of the verb service")
     return parser
+
+
+def _print_remarks(settings: Settings) -> int:
+    """A remark is no refusal: such a file can be used."""
+    for each in remarks(settings):
+        sys.stderr.write(f"remark: {each.key}: {each.problem}; {each.remedy}\n")
+    return EXIT_OK
 
 
 def _print_service(config: Path, name: str) -> int:

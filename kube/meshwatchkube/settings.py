@@ -81,7 +81,8 @@ class PromotionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     Attributes:
         mode: what may be done.
-        kind: what makes a leader.
+        kind: what makes a leader. "submariner" and "antrea" are for clusters that Kilo joins: on a mesh of their own
+            nobody stands by, so no failover stands and no leader is changed.
         hook: the program for kind = "hook"; it gets location, former leader and successor as arguments.
         promote_after: so long must a failover have stood, with the daemons of both sides agreeing on the leader that is
             broken.

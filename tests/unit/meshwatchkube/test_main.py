@@ -45,6 +45,20 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path, capsys):
     assert "lease.lenght: unknown key" in lines[2]
 
 
+@pytest.mark.parametrize("kind", ["submariner", "antrea"])
+def test_check_remarks_on_a_kind_whose_own_mesh_has_no_standby(tmp_path, capsys, kind):
+    """No refusal: where Kilo joins such a cluster there are standbys."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(kubeconfig_text("http://127.0.0.1:1"))
+    config = str(_config(tmp_path, kubeconfig, f'[promotion]\nmode = "dry-run"\nkind = "{kind}"\n'))
+    assert EXIT_OK == main(["--config", config, "--check"])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f'remark: promotion.kind: "{kind}" changes no leader on a mesh of {kind}\'s own')
+    _config(tmp_path, kubeconfig, f'[promotion]\nkind = "{kind}"\n')
+    assert EXIT_OK == main(["--config", config, "--check"])
+    assert "" == capsys.readouterr().err, "promotion is off"
+
+
 def test_canaries_are_printed_for_the_nodes_of_the_cluster(tmp_path, capsys):
     """Or the reason why not."""
     with served(tmp_path) as api:
