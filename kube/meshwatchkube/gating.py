@@ -12,18 +12,31 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from meshwatchd.model.fault_codes import FaultCode
 from meshwatchd.model.faults import CATALOGUE
 from meshwatchd.model.ids import Layer
 from meshwatchkube.actions import Action, SetConditions, SetCordon, SetTaint, Tell
-from meshwatchkube.cluster import DEGRADED, OVERLAY_UNAVAILABLE, TAINT_KEY, Cluster, Condition, Node, Taint
+from meshwatchkube.cluster import (
+    CONDITIONS,
+    CORDON_ANNOTATION,
+    DEGRADED,
+    OVERLAY_UNAVAILABLE,
+    TAINT_KEY,
+    Cluster,
+    Condition,
+    Node,
+    Taint,
+)
 from meshwatchkube.mesh import SILENT, Mesh, Report
 from meshwatchkube.settings import GatingSettings, Mode
 from meshwatchkube.standing import Standing
 
 OVERLAY_LAYERS = frozenset({Layer.WIREGUARD, Layer.IPIP, Layer.OVERLAY, Layer.RELAY})
 WELL = "MeshHealthy"
+UNWATCHED = "MeshGatingOff"
+"""The reason of a condition that is taken back with the mode: whether the node is well is not known."""
 
 Gated = SetConditions | SetTaint | SetCordon | Tell
 """What is decided here, each of one node."""
@@ -49,12 +62,30 @@ class Gating:
             each.forget()
 
     def decide(self, mesh: Mesh, cluster: Cluster, *, now: int) -> Iterator[Action]:
-        """What the holder of the Lease writes; what changes nothing is asked for once as long as it is wanted."""
-        if self._settings.mode is Mode.OFF:
-            return
+        """What the holder of the Lease writes; what changes nothing is asked for once as long as it is wanted.
+
+        Off and in a dry run it takes back what an earlier mode has set, for real: nobody else does so later.
+        """
+        if self._settings.mode is not Mode.ENFORCE:
+            for _, node in sorted(cluster.nodes.items()):
+                yield from self._take_back(node)
+            if self._settings.mode is Mode.OFF:
+                return
+            # A dry run decides on what is left: it would ask to take the same things back, without effect.
+            left = {name: node for name, node in cluster.nodes.items() if not _is_marked(node)}
+            cluster = replace(cluster, nodes=left)
         actions = [(type(each), each.node, each) for each in self._decide(mesh, cluster, now)]
         before, self._tried = self._tried, frozenset((kind, node) for kind, node, _ in actions)
         yield from (each for kind, node, each in actions if not (self._is_dry and (kind, node) in before))
+
+    def _take_back(self, node: Node) -> Iterator[Gated]:
+        """All that is ours of a node, whatever is reported of it."""
+        text = f'gating.mode is "{self._settings.mode}"'
+        ours = (kind for kind in CONDITIONS if node.condition(kind).status == "True")
+        conditions = tuple(Condition(type=kind, status="False", reason=UNWATCHED, message=text) for kind in ours)
+        if conditions:
+            yield SetConditions(node=node.name, conditions=conditions)
+        yield from self._release(node, is_dry=False)
 
     def _decide(self, mesh: Mesh, cluster: Cluster, now: int) -> Iterator[Gated]:
         reports = self._reports(mesh, cluster)
@@ -71,7 +102,7 @@ class Gating:
             unavailable = _condition(OVERLAY_UNAVAILABLE, broken.get(name))
             yield from self._conditions(node, (degraded, is_long_unnamed), (unavailable, is_long_well))
             if is_long_well and (node.is_tainted or node.is_cordoned_here):
-                yield from self._release(node)
+                yield from self._release(node, is_dry=self._is_dry)
             elif node.is_uncordoned and not self._is_dry:
                 # By a person. With our annotation on it their next cordon would be taken for ours.
                 yield SetCordon(node=name, version=node.metadata.resource_version, is_cordoned=False)
@@ -138,13 +169,14 @@ class Gating:
             ours = Taint(key=TAINT_KEY, effect=self._settings.effect, value=report.fault)
             yield SetTaint(node=node.name, version=version, taints=(*node.taints, ours), is_dry=self._is_dry)
 
-    def _release(self, node: Node) -> Iterator[Gated]:
+    def _release(self, node: Node, *, is_dry: bool) -> Iterator[Gated]:
+        """The taint, or else the cordon, in the version of the Node that was seen; one that is left follows."""
         version = node.metadata.resource_version
         if node.is_tainted:
             others = tuple(taint for taint in node.taints if taint.key != TAINT_KEY)
-            yield SetTaint(node=node.name, version=version, taints=others, is_dry=self._is_dry)
-        elif node.is_cordoned_here:
-            yield SetCordon(node=node.name, version=version, is_cordoned=False, is_dry=self._is_dry)
+            yield SetTaint(node=node.name, version=version, taints=others, is_dry=is_dry)
+        elif CORDON_ANNOTATION in node.annotations:
+            yield SetCordon(node=node.name, version=version, is_cordoned=False, is_dry=is_dry)
 
     def _room(self, mesh: Mesh, cluster: Cluster) -> dict[str, int]:
         """How many more nodes may be tainted, by location; of all locations together under the empty name."""
@@ -177,6 +209,12 @@ def _condition(kind: str, report: Report | None) -> Condition:
         )
     reason = "".join(word.capitalize() for word in report.fault.split("-"))
     return Condition(type=kind, status="True", reason=reason, message=f"{report.words} (by {report.reporter})")
+
+
+def _is_marked(node: Node) -> bool:
+    """Whether anything of ours is on a node; the annotation is left where a person has taken our cordon back."""
+    is_bad = any(node.condition(kind).status == "True" for kind in CONDITIONS)
+    return is_bad or node.is_tainted or CORDON_ANNOTATION in node.annotations
 
 
 def _is_gated(node: Node) -> bool:

@@ -260,3 +260,42 @@ def test_a_dry_run_asks_once_for_what_it_would_do():
     assert [SetTaint] == [type(each) for each in _decide(gating, NAMED, at_s=120)]
     assert [] == _decide(gating, NAMED, at_s=125) + _decide(gating, (), at_s=130)
     assert 1 == len(_decide(gating, NAMED, at_s=135))
+
+
+@pytest.mark.parametrize("mode", [Mode.OFF, Mode.DRY_RUN])
+def test_what_an_earlier_mode_has_set_is_taken_back_for_real(mode):
+    """Though the node is still named: nobody would do so later. Nothing is set anew, and other taints stay."""
+    gating, b3 = _gating(mode=mode), _with("b3", taints=(FOREIGN, OURS), conditions=BAD, cordoned="overlay-new-flows")
+    conditions, taint = _decide(gating, NAMED, b3)
+    assert [("MeshGatingOff", "False", f'gating.mode is "{mode}"')] * 2 == [
+        (each.reason, each.status, each.message) for each in conditions.conditions
+    ]
+    assert [DEGRADED, OVERLAY_UNAVAILABLE] == [each.type for each in conditions.conditions]
+    assert not conditions.is_dry
+    assert SetTaint(node="b3", version="7", taints=(FOREIGN,)) == taint
+    cordoned = _with("b3", taints=(FOREIGN,), cordoned="overlay-new-flows")
+    assert [SetCordon(node="b3", version="7", is_cordoned=False)] == _decide(gating, NAMED, cordoned, at_s=5)
+
+
+@pytest.mark.parametrize("mode", [Mode.OFF, Mode.DRY_RUN])
+def test_an_annotation_that_kubectl_uncordon_has_left_is_taken_back_with_the_mode(mode):
+    """Else the next cordon of a person would count as ours when the mode is enforce again."""
+    left = _with("b3", cordoned="overlay-new-flows")
+    left = msgspec.structs.replace(left, spec=msgspec.structs.replace(left.spec, unschedulable=False))
+    assert [SetCordon(node="b3", version="7", is_cordoned=False)] == _decide(_gating(mode=mode), (), left)
+
+
+def test_off_leaves_alone_what_is_not_ours():
+    """A taint, a cordon and a condition of somebody else's; a condition of ours that is False already."""
+    others = (Condition(type="Ready", status="True"), Condition(type=DEGRADED, status="False", reason="MeshHealthy"))
+    theirs = _with("b3", taints=(FOREIGN,), conditions=others)
+    theirs = msgspec.structs.replace(theirs, spec=msgspec.structs.replace(theirs.spec, unschedulable=True))
+    assert [] == _decide(_gating(mode=Mode.OFF), NAMED, theirs)
+
+
+def test_a_dry_run_that_has_taken_all_back_asks_dry_for_what_it_would_set():
+    """The node is broken still, and the log is to tell what enforce would do."""
+    gating = _gating(mode=Mode.DRY_RUN)
+    before = _decide(gating, NAMED, _with("b3", conditions=BAD))
+    after = _decide(gating, NAMED, _with("b3"), at_s=5)
+    assert [[False], [True]] == [[each.is_dry for each in actions] for actions in (before, after)]
