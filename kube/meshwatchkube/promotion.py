@@ -30,6 +30,9 @@ from meshwatchkube.standing import Standing
 LEADER = "leader"
 """A role of the mesh (`node_status.NodeStatus.role`)."""
 
+_ATTEMPT = 3
+"""Times the wait for the detour: one for that, and two for the marks, of which one is set in each look."""
+
 Accused = Mapping[tuple[str, str], Pair]
 """(location, its leader) where traffic avoids the primary path by reason of that leader, and both sides agree."""
 
@@ -45,6 +48,7 @@ class Promotions:
         self._settings = settings
         self._accused, self._well = Standing(), Standing()
         self._told: set[str] = set()
+        self._asked: tuple[Mark | RunHook, int] | None = None
 
     def forget(self) -> None:
         """Begin all waits anew, as after a time without knowledge of one side."""
@@ -169,8 +173,11 @@ class Promotions:
         missing = [mark for mark in change.marks if not stands(mark, look.cluster.nodes)]
         match change.phase:
             case Phase.DETOUR:
-                if len(missing) == len(change.marks) and not self._is_wanted(look, change, accused):
-                    yield from _abandon(look, memory, change)
+                is_untouched = len(missing) == len(change.marks)
+                if is_untouched and not self._is_wanted(look, change, accused):
+                    yield from _abandon(look, memory, change, "the reason for a change has gone")
+                elif self._is_over(missing, waited_ns):
+                    yield from self._give_up(look, memory, change, is_untouched=is_untouched)
                 elif not change.via or self._is_held(pair, change, waited_ns):
                     yield from self._set(look, memory, change, missing)
             case Phase.CHANGED if waited_ns >= self._settings.settle_wait:
@@ -192,6 +199,29 @@ class Promotions:
         wait_ns = self._settings.detour_wait
         return waited_ns >= wait_ns or (waited_ns >= wait_ns // 2 and is_on(pair, change.via))
 
+    def _is_over(self, missing: Sequence[Mark], waited_ns: int) -> bool:
+        """Whether an attempt has taken too long: something undoes or refuses the marks, or the hook fails each time.
+
+        Three times the wait for the detour is nine minutes at most, by the bound of the setting, so it ends before the
+        pins do, which last for ten.
+        """
+        is_open = bool(missing) or self._settings.kind is LeaderKind.HOOK
+        return is_open and waited_ns >= self._attempt_ns
+
+    def _give_up(self, look: Look, memory: Memory, change: Change, *, is_untouched: bool) -> Iterator[Action]:
+        """End an attempt that does not succeed. A new one waits as long as the first, and is in the budget too."""
+        self.forget()
+        if is_untouched:
+            done = "the hook has not succeeded" if self._settings.kind is LeaderKind.HOOK else "no mark could be set"
+            yield from _abandon(look, memory, change, f"{done} for {render_duration(self._attempt_ns)}")
+        else:
+            # Somebody holds the others as they were: the next look finds them missing, and leaves all to them.
+            yield from _close(look, memory, change, has_followed=False)
+
+    @property
+    def _attempt_ns(self) -> int:
+        return _ATTEMPT * self._settings.detour_wait
+
     def _is_wanted(self, look: Look, change: Change, accused: Accused) -> bool:
         """Whether the reason for a change still holds while nothing is done yet."""
         if change.is_return:
@@ -202,11 +232,23 @@ class Promotions:
         """One mark in each look: the next one rests on what the first has made of the Nodes."""
         pending = [mark for mark in missing if mark.node in look.cluster.nodes]
         if pending:
-            yield SetMark(mark=pending[0], version=look.version(pending[0].node))
+            if self._may_ask(pending[0], look.now):
+                yield SetMark(mark=pending[0], version=look.version(pending[0].node))
             return
         if self._settings.kind is LeaderKind.HOOK:
-            yield RunHook(location=change.location, former=change.former, leader=change.leader)
+            hook = RunHook(location=change.location, former=change.former, leader=change.leader)
+            if not self._may_ask(hook, look.now):
+                return
+            yield hook
         yield Remember(memory=memory.with_change(change.entering(Phase.CHANGED, look.now_s)))
+
+    def _may_ask(self, wanted: Mark | RunHook, now: int) -> bool:
+        """Whether to ask for a thing: what was asked for last and is undone or has failed is left alone for a while."""
+        last, asked_ns = self._asked or (None, now)
+        if last == wanted and now - asked_ns < self._settings.detour_wait // 2:
+            return False
+        self._asked = (wanted, now)
+        return True
 
     # --- the way back ------------------------------------------------------------------------------
 
@@ -241,20 +283,20 @@ class Promotions:
             yield Tell(node=node, reason=reason, message=message, is_warning=True)
 
 
-def _abandon(look: Look, memory: Memory, change: Change) -> Iterator[Action]:
-    """Leave everything as it is: nothing is done yet, and the reason has gone."""
+def _abandon(look: Look, memory: Memory, change: Change, why: str) -> Iterator[Action]:
+    """Leave everything as it is: nothing is done yet, and nothing is to be done any more."""
     if change.is_return:
         yield Remember(memory=memory.with_change(change.reversed(Phase.STANDS, look.now_s)))
     else:
         yield Remember(memory=memory.without(change.location))
-    text = f"{change.former} goes on leading {change.location}: the reason for a change has gone"
+    text = f"{change.former} goes on leading {change.location}: {why}"
     yield Tell(node=change.former, reason="MeshPromotionEnded", message=text)
 
 
 def _drop(look: Look, memory: Memory, change: Change) -> Iterator[Action]:
     """End a change that nobody is to go on with, and leave the Nodes as they are."""
     if change.phase is Phase.DETOUR and not any(stands(mark, look.cluster.nodes) for mark in change.marks):
-        yield from _abandon(look, memory, change)
+        yield from _abandon(look, memory, change, "promotion is off, or a dry run")
         return
     pair = next((each for each in look.mesh.pairs if each.sides == change.sides), None)
     has_followed = pair is not None and _leads(look, pair, change.leader)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 import pytest
 
@@ -377,6 +379,84 @@ def test_a_hook_is_called_where_no_api_has_the_leader():
     hook, remember = _play(promotions, look(DETOURED, memory=memory, at_s=320))[1]
     assert RunHook(location="cloud", former="b1", leader="b2") == hook
     assert Phase.CHANGED is remember.memory.changes[0].phase
+
+
+def _live(promotions, seconds, *, apply):
+    """Looks each five seconds on b1 broken and traffic detoured, at Nodes as `apply` leaves them; all that was done."""
+    known, memory, done = cluster(node("b1", leader="")), Memory(), []
+    for at_s in range(0, seconds, 5):
+        for action in promotions.decide(look(DETOURED, known, memory, at_s), memory):
+            done.append((at_s, action))
+            if isinstance(action, RunHook):
+                break  # a hook that fails: what comes after it waits
+            memory = action.memory if isinstance(action, Remember) else memory
+            known = apply(known, action.mark) if isinstance(action, SetMark) else known
+    return memory, done
+
+
+def _kept(known, mark):
+    """A controller that puts the mark of b1 back before anybody has looked."""
+    return cluster(node("b1", leader=""), node("b2", leader="true")) if mark.node == "b2" else known
+
+
+def _stripped(known, _):
+    """A webhook that lets the request pass, without the mark."""
+    return known
+
+
+def test_an_attempt_that_a_controller_undoes_ends():
+    """It puts the mark of b1 back each time. What is set stays as it is, and relays may let go of the traffic."""
+    memory, done = _live(Promotions(SETTINGS), 410, apply=_kept)
+    marks = [(at_s, action.mark.node) for at_s, action in done if isinstance(action, SetMark)]
+    assert [(315, "b2"), *((at_s, "b1") for at_s in (320, 335, 350, 365, 380))] == marks
+    assert ((), 1) == (memory.changes, len(memory.spent_s))
+    told = [action for _, action in done if isinstance(action, Tell)]
+    assert ["MeshPromotion", "MeshPromoted", "MeshPromotionEnded"] == _reasons(told)
+    assert "has not followed" in told[1].message
+
+
+def test_an_attempt_of_which_nothing_is_left_ends():
+    """A webhook takes the mark out of each request."""
+    memory, done = _live(Promotions(SETTINGS), 410, apply=_stripped)
+    told = [action for _, action in done if isinstance(action, Tell)]
+    assert ((), ["MeshPromotion", "MeshPromotionEnded"]) == (memory.changes, _reasons(told))
+    assert "b1 goes on leading cloud: no mark could be set for 1.5 min" == told[1].message
+
+
+def test_a_hook_that_fails_each_time_is_called_no_more_after_a_while():
+    """The change is not made, and everybody is told."""
+    memory, done = _live(Promotions(_settings(kind=LeaderKind.HOOK, hook="/usr/bin/false")), 410, apply=_kept)
+    called = [at_s for at_s, action in done if isinstance(action, RunHook)]
+    assert [315, 330, 345, 360, 375] == called
+    told = [action for _, action in done if isinstance(action, Tell)]
+    assert ((), ["MeshPromotion", "MeshPromotionEnded"]) == (memory.changes, _reasons(told))
+    assert "b1 goes on leading cloud: the hook has not succeeded for 1.5 min" == told[1].message
+
+
+@pytest.mark.parametrize("apply", [_kept, _stripped])
+def test_a_new_attempt_waits_anew_and_spends_the_budget(apply):
+    """In a whole day there are no more attempts than changes."""
+    memory, done = _live(Promotions(SETTINGS), 86_400, apply=apply)
+    began = [at_s for at_s, action in done if isinstance(action, Tell) and action.reason == "MeshPromotion"]
+    assert ((), 4) == (memory.changes, len(began))
+    assert all(later - earlier >= 300 + 90 for earlier, later in itertools.pairwise(began))
+    assert sum(isinstance(action, SetMark) for _, action in done) <= 4 * 6
+
+
+def test_a_return_that_cannot_be_made_is_given_up_and_tried_later():
+    """The mark of b2 stays whatever is asked for: b2 goes on leading, and b1 has to be well anew."""
+    promotions = Promotions(SETTINGS)
+    stands = _at_phase(_begun(promotions), Phase.STANDS)
+    back, _ = _play(promotions, look(WELL, MARKED, stands, at_s=400), look(WELL, MARKED, stands, at_s=2200))
+    (action,) = _play(promotions, look(WELL, MARKED, back, at_s=2289))[1]
+    assert isinstance(action, SetMark)
+    after, actions = _play(promotions, look(WELL, MARKED, back, at_s=2290))
+    (change,) = after.changes
+    assert ("b2", False, Phase.STANDS) == (change.leader, change.is_return, change.phase)
+    assert ["MeshPromotionEnded"] == _reasons(actions)
+    assert [] == _play(promotions, look(WELL, MARKED, after, at_s=2295), look(WELL, MARKED, after, at_s=4094))[1]
+    again, _ = _play(promotions, look(WELL, MARKED, after, at_s=4095))
+    assert (True, 3) == (again.changes[0].is_return, len(again.spent_s))
 
 
 def test_the_words_of_the_verdict_go_with_the_event():
