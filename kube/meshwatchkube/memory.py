@@ -44,6 +44,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         marks: to be set, in this order; an operator who changes one of them later ends our part.
         undo: marks that restore what was before the first change.
         is_return: this is the way back; afterwards nothing is left to remember.
+        before: the change that stood when this one began, whose leader is broken meanwhile; it stands again afterwards.
         at_s: since when the phase lasts.
     """
 
@@ -56,6 +57,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     undo: tuple[Mark, ...] = ()
     phase: Phase = Phase.DETOUR
     is_return: bool = False
+    before: Change | None = None
     at_s: int = 0
 
     @property
@@ -101,6 +103,12 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     def without(self, location: str) -> Memory:
         """Without the change of a location."""
         return msgspec.structs.replace(self, changes=self._others(location))
+
+    def ending(self, change: Change, now_s: int) -> Memory:
+        """Without a change that has ended, or with the one before it in its place."""
+        if change.before is None:
+            return self.without(change.location)
+        return self.with_change(change.before.entering(Phase.STANDS, now_s))
 
     def spending(self, now_s: int) -> Memory:
         """With one more change in the budget; what is older than a day counts no more."""

@@ -66,7 +66,7 @@ class Promotions:
             return
         accused = {key: pair for pair in look.mesh.pairs for key in self._accusations(look, pair)}
         self._accused.note(accused, look.now)
-        self._well.note((each.location for each in memory.changes if self._is_well(look, each)), look.now)
+        self._well.note((_way_back(each) for each in memory.changes if self._is_well(look, each)), look.now)
         if not accused:
             self._told.clear()
         for change in memory.changes if self._settings.mode is Mode.ENFORCE else ():
@@ -76,7 +76,9 @@ class Promotions:
                 return
         for (location, former), pair in accused.items():
             has_stood = self._accused.has_lasted((location, former), self._settings.promote_after, look.now)
-            if has_stood and moving is None and memory.of(location) is None:
+            old = memory.of(location)
+            # A leader that was promoted here may break as any other.
+            if has_stood and moving is None and (old is None or old.leader == former):
                 yield from self._begin(look, memory, pair, former)
                 return
 
@@ -109,27 +111,43 @@ class Promotions:
             text = f"{former} goes on leading {location}: {refusal}"
             yield from self._tell_once(former, "MeshPromotionRefused", text)
             return
-        marks = marks_for(self._settings.kind, nodes, former=former, successor=leader)
+        change = self._change(look, memory.of(location), pair, former=former, leader=leader)
         fault = next((report.words for report in look.mesh.reports if report.culprit == former), "")
         text = f"{leader} is to lead {location} instead of {former}: {fault}"
         if self._settings.mode is Mode.DRY_RUN:
             if text not in self._told:
-                for mark in marks:
+                for mark in change.marks:
                     yield SetMark(mark=mark, version=look.version(mark.node), is_dry=True)
             yield from self._tell_once(former, "MeshPromotionDryRun", text)
             return
-        change = Change(
-            location=location,
-            remote=pair.other(location),
-            leader=leader,
-            former=former,
-            via=detour(pair, former, {node.name for node in nodes}),
-            marks=marks,
-            undo=inverse(marks, look.cluster.nodes),
-            at_s=look.now_s,
-        )
         yield Remember(memory=memory.with_change(change).spending(look.now_s))
         yield Tell(node=former, reason="MeshPromotion", message=text, is_warning=True)
+
+    def _change(self, look: Look, old: Change | None, pair: Pair, *, former: str, leader: str) -> Change:
+        """The step from one leader to another.
+
+        Where the one that led before a change of ours is to lead, it is the way back of that change, so that nobody
+        keeps a mark of ours. Else what stood stands again when this has ended, and its way back follows.
+        """
+        location = look.mesh.members[former].location
+        nodes = [node for name, node in look.cluster.nodes.items() if look.is_in(name, location)]
+        remote, via = pair.other(location), detour(pair, former, {node.name for node in nodes})
+        if old is not None and old.former == leader:
+            back = old.reversed(Phase.DETOUR, look.now_s)
+            return msgspec.structs.replace(back, remote=remote, via=via)
+        marks = marks_for(self._settings.kind, nodes, former=former, successor=leader)
+        return Change(
+            location=location,
+            remote=remote,
+            leader=leader,
+            former=former,
+            via=via,
+            marks=marks,
+            undo=inverse(marks, look.cluster.nodes),
+            # One is enough, and the annotation must not grow.
+            before=None if old is None else msgspec.structs.replace(old, before=None),
+            at_s=look.now_s,
+        )
 
     def _successor(self, look: Look, pair: Pair, former: str) -> str:
         """The relay beside the former leader, of the path in use if possible; empty where none is fit."""
@@ -267,7 +285,7 @@ class Promotions:
 
     def _maybe_return(self, look: Look, memory: Memory, change: Change, pair: Pair) -> Iterator[Action]:
         after_ns = self._settings.demote_after
-        is_due = bool(after_ns) and self._well.has_lasted(change.location, after_ns, look.now)
+        is_due = bool(after_ns) and self._well.has_lasted(_way_back(change), after_ns, look.now)
         if not is_due or len(memory.spent(look.now_s)) >= self._settings.per_day:
             return
         back = change.reversed(Phase.DETOUR, look.now_s)
@@ -283,12 +301,17 @@ class Promotions:
             yield Tell(node=node, reason=reason, message=message, is_warning=True)
 
 
+def _way_back(change: Change) -> tuple[str, str]:
+    """Whose being well is waited for: of two changes that follow each other it is another node."""
+    return change.location, change.former
+
+
 def _abandon(look: Look, memory: Memory, change: Change, why: str) -> Iterator[Action]:
     """Leave everything as it is: nothing is done yet, and nothing is to be done any more."""
     if change.is_return:
         yield Remember(memory=memory.with_change(change.reversed(Phase.STANDS, look.now_s)))
     else:
-        yield Remember(memory=memory.without(change.location))
+        yield Remember(memory=memory.ending(change, look.now_s))
     text = f"{change.former} goes on leading {change.location}: {why}"
     yield Tell(node=change.former, reason="MeshPromotionEnded", message=text)
 
@@ -305,7 +328,7 @@ def _drop(look: Look, memory: Memory, change: Change) -> Iterator[Action]:
 
 def _close(look: Look, memory: Memory, change: Change, *, has_followed: bool) -> Iterator[Action]:
     if change.is_return:
-        yield Remember(memory=memory.without(change.location))
+        yield Remember(memory=memory.ending(change, look.now_s))
     else:
         yield Remember(memory=memory.with_change(change.entering(Phase.STANDS, look.now_s)))
     verb = "leads" if has_followed else "was to lead, which the mesh has not followed,"
