@@ -247,10 +247,15 @@ class SuspicionCleared(msgspec.Struct, frozen=True, kw_only=True, tag_field="fac
 
 
 class VerdictChanged(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """The diagnosis changed; `fault` none means recovery."""
+    """The diagnosis changed; `fault` none means recovery.
+
+    Attributes:
+        location: the remote one, where the pair is gone and its number does not say it; empty elsewhere.
+    """
 
     verdict: Verdict
     previous: str
+    location: str = ""
 
 
 class OrderGiven(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):

@@ -183,6 +183,9 @@ def flatten(fact: Fact) -> dict[str, object]:
             fields |= {key: _plain(getattr(value, key)) for key in value.__struct_fields__}
         else:
             fields[name] = _plain(value)
+    if isinstance(fact, VerdictChanged) and not fact.location:
+        # The number of the pair says it.
+        del fields["location"]
     return fields
 
 

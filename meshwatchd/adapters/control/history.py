@@ -22,6 +22,7 @@ MAX_EVENTS = 1000
 Event = Mapping[str, object]
 
 _SEVERITIES = (Severity.OK.value, Severity.WARNING.value, Severity.CRITICAL.value)
+_JUDGEMENTS = ("verdict.changed", "fault.raised", "fault.cleared")
 _ENDS = ("verdict.changed", "fault.cleared", "failback.applied")
 """Kept of a longer incident as well."""
 
@@ -39,7 +40,11 @@ def read_incidents(lines: Iterable[Event], number: int | None = None) -> tuple[I
     for line in lines:
         boot = line.get("boot")
         of = line.get("incident")
-        if not isinstance(of, int):
+        if line.get("event") == "daemon.started":
+            # Sessions of an earlier engine lead to nothing that this one finds.
+            lead.clear()
+            _cut(drafts, line)
+        elif not isinstance(of, int):
             lead.append(line)
         elif number in (None, of):
             if of not in drafts:
@@ -52,6 +57,15 @@ def read_incidents(lines: Iterable[Event], number: int | None = None) -> tuple[I
     return tuple(each for each in made if each is not None)
 
 
+def _cut(drafts: Mapping[int, list[Event]], start: Event) -> None:
+    """Put the start of an engine into the incidents that it ends."""
+    for of, draft in drafts.items():
+        is_same_boot = draft[-1].get("boot") == start.get("boot")
+        last = next((line for line in reversed(draft) if line.get("event") in (*_JUDGEMENTS, "daemon.started")), None)
+        if is_same_boot and last is not None and _severity(last):
+            draft.append({**start, "incident": of})
+
+
 def _leads_to(line: Event, first: Event) -> bool:
     """Sessions that fell, and moves that this node followed before it had a verdict of its own."""
     is_near = line.get("boot") == first.get("boot") and 0 <= instant(first) - instant(line) <= LEAD_NS
@@ -59,7 +73,7 @@ def _leads_to(line: Event, first: Event) -> bool:
 
 
 def _incident(number: int, lines: Sequence[Event], boot: object, *, is_whole: bool) -> Incident | None:
-    judged = [line for line in lines if line.get("event") in ("verdict.changed", "fault.raised", "fault.cleared")]
+    judged = [line for line in lines if line.get("event") in (*_JUDGEMENTS, "daemon.started")]
     broken = [line for line in judged if _severity(line)]
     if not broken:
         return None
@@ -67,6 +81,7 @@ def _incident(number: int, lines: Sequence[Event], boot: object, *, is_whole: bo
     first, last = broken[0], judged[-1]
     has_ended = not _severity(last)
     is_over = has_ended or last.get("boot") != boot
+    is_end_seen = has_ended and last.get("event") != "daemon.started"
     until = last if has_ended else lines[-1]
     return Incident(
         number=number,
@@ -78,7 +93,7 @@ def _incident(number: int, lines: Sequence[Event], boot: object, *, is_whole: bo
         culprit=str(worst.get("culprit", "")),
         direction=str(worst.get("direction", "unknown")),
         began=str(first.get("time", "")),
-        ended=str(last.get("time", "")) if has_ended else "",
+        ended=str(last.get("time", "")) if is_end_seen else "",
         is_over=is_over,
         duration_ns=max(0, instant(until) - instant(first)),
         outage_ns=_outage(lines, instant(until)),

@@ -152,6 +152,10 @@ class EventStore:
             self._next_seq = seq + 1
 
 
+_SIGNS = (b'"incident":', b'"event":"session.changed"', b'"event":"failover.', b'"event":"daemon.started"')
+"""What a line contains that incidents are made of; the start of an engine ends them."""
+
+
 def read_history(folder: Path) -> list[EventLine]:
     """The events that incidents are made of, from the files in a folder; what cannot be read is passed over."""
     lines: list[EventLine] = []
@@ -169,7 +173,7 @@ def read_history(folder: Path) -> list[EventLine]:
 
 def _is_historic(raw: bytes) -> bool:
     """Looked at before it is decoded: most events of a calm mesh belong to no incident."""
-    return b'"incident":' in raw or b'"event":"session.changed"' in raw or b'"event":"failover.' in raw
+    return any(sign in raw for sign in _SIGNS)
 
 
 class _Journal:

@@ -103,6 +103,15 @@ class FindingBook:
                 yield _raised(each)
         yield from self._repairs.update(findings, now)
 
+    def repeat(self) -> Iterator[Output]:
+        """What is wrong at present, once more, for an engine that starts to probe.
+
+        Its start ends every incident of the engine before it. This one's own were told before that where its mesh was
+        not known at once.
+        """
+        for each, _ in self._standing.values():
+            yield _raised(each)
+
     def hear(self, told: tuple[PeerFault, ...], now: int) -> None:
         """Take in everything that peers say in their hellos is wrong with them at present."""
         self._in_hellos = told

@@ -8,7 +8,7 @@ A mesh that is not known yet is waited for: nothing is probed, and what is missi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from meshwatchd.core.audit.next_hops import next_hops
 from meshwatchd.core.diagnosis.banner_windows import windows_of
@@ -29,6 +29,8 @@ from meshwatchd.core.routes.planner import Place, Planner
 from meshwatchd.core.routes.policy_rules import by_pair, legacy_of, strays
 from meshwatchd.model.events import MeshStirred, Provisioned, SwitchApplied, SwitchFailed
 from meshwatchd.model.failover_facts import OverrideAdopted, PlanRefused
+from meshwatchd.model.faults import FaultCode, Severity, Verdict
+from meshwatchd.model.ids import Layer
 from meshwatchd.model.mesh_profile import Unrecognised
 from meshwatchd.model.outputs import (
     ApplySwitch,
@@ -40,6 +42,7 @@ from meshwatchd.model.outputs import (
     SessionPlan,
     TopologyChanged,
     TopologyRejected,
+    VerdictChanged,
 )
 from meshwatchd.model.plan import Switch
 from meshwatchd.model.settings import SECOND, Mode
@@ -155,6 +158,7 @@ class Takeover:
         state.schedule.start(plans, now, kinds_of(planner, plans), kept)
         controllers, switches = self._conduct(planner, now, is_acting=is_acting)
         gone = [each for each in state.controllers.values() if each not in controllers.values()]
+        yield from _end_verdicts(gone)
         state.take_over(topology, controllers)
         if before is None:
             yield DaemonStarted(
@@ -164,6 +168,7 @@ class Takeover:
                 why=topology.why,
                 sessions=len(plans),
             )
+            yield from state.findings.repeat()
         elif not is_same(before, topology):
             yield TopologyChanged(
                 what=differences(before, topology),
@@ -330,6 +335,23 @@ class Takeover:
         if reason != self._rejected:
             self._rejected = reason
             yield TopologyRejected(reason=reason)
+
+
+def _end_verdicts(gone: Iterable[PairController]) -> Iterator[Output]:
+    """The end of what is wrong with pairs that are watched no more: nobody else would ever say it.
+
+    Each says which location it means. Whoever reads this may count pairs as in the next mesh already.
+    """
+    for watch, current in ((each.watch, each.verdicts.current) for each in gone):
+        if current.fault is not FaultCode.NONE:
+            why = f"another mesh is in force, in which this node does not watch the way to {watch.remote}"
+            yield VerdictChanged(
+                verdict=Verdict(
+                    fault=FaultCode.NONE, layer=Layer.SELF, severity=Severity.OK, pair=watch.index, because=(why,)
+                ),
+                previous=current.fault,
+                location=watch.remote,
+            )
 
 
 def _leads(topology: Topology) -> bool:

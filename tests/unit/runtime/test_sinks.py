@@ -238,3 +238,16 @@ def test_events_of_an_incident_have_its_number_after_a_restart_too(tmp_path):
 
     assert [None, 1] == consumed(well, broken)
     assert [1, None] == consumed(well, well)
+
+
+def test_the_end_of_a_pair_that_is_gone_is_of_the_location_that_it_names():
+    """The agent counts pairs as in the next mesh when it comes; all other verdicts are of the pair's location."""
+    sinks = Sinks(SETTINGS, EventStore(), Recording())
+    remote = sinks._remotes[0]
+    critical, well = (verdict(FaultCode.LEADER_DEAD, Severity.CRITICAL), verdict(FaultCode.NONE, Severity.OK))
+    told = (critical, msgspec.structs.replace(well, location="far"), well)
+    lines = [sinks.consume(FactFrame(at_ns=number, fact=each)) for number, each in enumerate(told)]
+
+    assert [(remote, 1), ("far", None), (remote, 1)] == [(line["location"], line.get("incident")) for line in lines]
+    sinks._remotes.clear()
+    assert "location" not in sinks.consume(FactFrame(at_ns=9, fact=well)), "nobody knows it"

@@ -6,7 +6,7 @@ import msgspec
 
 from meshwatchd.adapters.control.history import MAX_EVENTS, MAX_INCIDENTS, read_incidents
 from tests.support.example_incidents import FALLEN, HEALED, NIGHT, numbered
-from tests.support.example_status import BECAUSE, NOW_NS
+from tests.support.example_status import BECAUSE, NOW_NS, event
 
 
 def test_an_incident_has_fault_node_layer_evidence_deeds_and_outage():
@@ -85,3 +85,32 @@ def test_a_move_that_was_followed_before_the_verdict_is_a_part_of_the_incident()
         step.text for step in one.steps if step.text.startswith("moved")
     ]
     assert 190_000_000 == one.outage_ns
+
+
+def _started(ago_ms: int) -> dict[str, object]:
+    return event("daemon.started", ago_ms, profile="kilo", sessions=9)
+
+
+def test_what_the_next_engine_does_not_find_is_over_with_its_start():
+    """Nobody saw that end; the outage is counted to the start, and not to the day on which somebody asks."""
+    up = {**FALLEN, "state": "up", "at_ns": NOW_NS - 1_900_000_000}
+    moved, left = numbered(*NIGHT[:6], _started(2_000)), numbered(*NIGHT[:4], _started(2_000), up)
+    (one,) = read_incidents(moved)
+    assert (True, "", 340_000_000) == (one.is_over, one.ended, one.duration_ns)
+    assert 190_000_000 == one.outage_ns
+    (one,) = read_incidents(left)
+    assert (True, "", 340_000_000, 490_000_000) == (one.is_over, one.ended, one.duration_ns, one.outage_ns)
+
+
+def test_a_fault_that_the_next_engine_finds_again_is_one_incident():
+    """It goes on, with one outage; its end is seen then. Another boot's start says nothing of it."""
+    again = {**NIGHT[3], "at_ns": NOW_NS - 1_500_000_000}
+    lines = numbered(*NIGHT[:4], _started(2_000), again)
+    (one,) = read_incidents(lines, 1)
+    assert (False, "", 990_000_000) == (one.is_over, one.ended, one.outage_ns)
+    assert ["daemon.started"] == [line["event"] for line in one.events if line["incident"] and "profile" in line]
+
+    (one,) = read_incidents(numbered(*NIGHT[:4], _started(2_000), again, HEALED[0]))
+    assert (True, 1_590_000_000) == (one.is_over, one.outage_ns)
+    (one,) = read_incidents([*lines, {**_started(0), "boot": "next", "at_ns": 5}])
+    assert (True, "", 840_000_000) == (one.is_over, one.ended, one.duration_ns)

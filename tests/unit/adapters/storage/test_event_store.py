@@ -207,6 +207,15 @@ def test_history_is_of_all_files_and_boots_and_passes_over_what_is_broken(tmp_pa
     assert [3] == [line["incident"] for line in _in_memory(3).history()]
 
 
+def test_history_has_the_starts_of_engines(tmp_path):
+    """They belong to no incident, and end all that go on."""
+    store = EventStore(tmp_path / "events.jsonl")
+    store.append({**_line(1), "event": "daemon.started"})
+    store.append({**_line(2), "event": "daemon.ready"})
+
+    assert ["daemon.started"] == [line["event"] for line in store.history()]
+
+
 def _in_memory(incident):
     store = EventStore()
     store.append(_line(1))

@@ -14,8 +14,10 @@ from meshwatchd.core.failover.state_machine import MoveState
 from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.model import events as ev
 from meshwatchd.model import outputs as out
+from meshwatchd.model.audit import AuditFinding
+from meshwatchd.model.audit_facts import FaultRaised
 from meshwatchd.model.failover_facts import OverrideAdopted, PlanRefused
-from meshwatchd.model.faults import Severity
+from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
 from meshwatchd.model.plan import Rule, Switch
 from meshwatchd.model.rule_window import RuleWindow
@@ -109,6 +111,48 @@ def test_overrides_towards_a_location_that_is_gone_are_removed():
     (switch,) = [output for output in outputs if isinstance(output, out.ApplySwitch)]
     assert [7702] == [rule.table for rule in switch.switch.delete]
     assert {} == bench.engine.state.controllers
+
+
+def test_what_is_wrong_with_a_location_that_goes_ends_before_it_goes():
+    """Nobody watches it after that, and an incident that nothing ends would grow for ever."""
+    bench = ready("a3")
+    bench.silent = lambda plan: plan.path != NO_PATH
+    bench.run(2 * SECOND)
+    (before,) = {fact.verdict.fault for fact in bench.said(out.VerdictChanged)[-1:]}
+    began = bench.now
+    onprem, _ = declared_mesh().location
+    nodes = tuple(node for node in declared_mesh().node if node.location == "onprem")
+    outputs = bench.feed(_snapshot("a3", location=(onprem,), node=nodes))
+
+    assert FaultCode.NONE is not before
+    (last,) = bench.said(out.VerdictChanged, since=began)
+    assert (FaultCode.NONE, Severity.OK, 0) == (last.verdict.fault, last.verdict.severity, last.verdict.pair)
+    assert (before, "cloud") == (last.previous, last.location)
+    kinds = [type(output) for output in outputs]
+    assert kinds.index(out.VerdictChanged) < kinds.index(out.TopologyChanged)
+
+
+def test_a_location_that_goes_while_all_is_well_says_nothing():
+    """There is nothing to end."""
+    bench = ready("a3")
+    began = bench.now
+    onprem, _ = declared_mesh().location
+    nodes = tuple(node for node in declared_mesh().node if node.location == "onprem")
+    bench.feed(_snapshot("a3", location=(onprem,), node=nodes))
+
+    assert [] == bench.said(out.VerdictChanged, since=began)
+
+
+def test_what_was_found_before_there_was_a_mesh_is_told_again_with_the_start():
+    """The start ends all incidents, for it cannot tell those of this engine from those of the one before it."""
+    engine = _made("a3")
+    finding = AuditFinding(code=FaultCode.CONNTRACK_FULL, device="", subject="conntrack", culprit="a3")
+    engine.handle(ev.FindingsReported(findings=(finding,)), NOON)
+    outputs = engine.handle(ev.SnapshotReceived(snapshot=snapshot_of("a3")), NOON + SECOND)
+
+    told = [each for each in outputs if isinstance(each, out.DaemonStarted | FaultRaised)]
+    assert [out.DaemonStarted, FaultRaised] == _kinds(told)
+    assert [] == list(engine.handle(ev.FindingsReported(findings=(finding,)), NOON + 2 * SECOND))
 
 
 def test_a_device_that_is_made_anew_is_no_other_mesh():

@@ -157,3 +157,122 @@ def test_the_way_back_belongs_to_an_incident_whose_move_came_before_its_verdict(
     """The move has no number then, and is found as what led to the incident."""
     back = moved(90_000, 1, 0)
     assert [0, 1, 1, 1] == numbers(moved(0, 0, 1), verdict("warning", 100), verdict("ok", 60_000, "none"), back)
+
+
+def started(at_ms: int) -> dict[str, object]:
+    """Another engine begins."""
+    return {"event": "daemon.started", "at_ns": at_ms * MS, "boot": "b"}
+
+
+def test_what_ends_while_no_engine_runs_is_over_when_the_next_one_starts():
+    """It begins with no fault and tells no end; the next trouble is the next day's, with its own second of outage."""
+    tracker = IncidentTracker()
+    for each in (verdict("critical", 0), raised(1, "a"), started(5_000)):
+        tracker.take(each)
+    assert 0 == tracker.open
+
+    assert [3, 3] == [tracker.take(each) for each in (verdict("critical", 86_400_000), verdict("ok", 86_401_000))]
+    assert 6 * SECOND == tracker.outages["onprem"].lost_ns(90_000 * SECOND)
+    assert 4 == tracker.take(raised(86_402_000, "a"))
+
+
+def test_a_fault_that_persists_over_a_restart_is_one_incident_with_one_outage():
+    """The new engine names it again after some seconds, in which nothing has passed either."""
+    tracker = IncidentTracker()
+    told = (
+        verdict("critical", 0),
+        raised(1, "a"),
+        started(5_000),
+        {**down(7_000, 1000), "state": "suspect"},
+        verdict("critical", 9_000),
+        raised(9_100, "a"),
+        verdict("ok", 20_000, "none"),
+    )
+    assert [1, 2, 0, 2, 1, 2, 1] == [tracker.take(each) for each in told]
+    assert 1 == tracker.open, "the object's"
+    assert 20 * SECOND == tracker.outages["onprem"].lost_ns(99 * SECOND)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [event("session.changed", 5_100, session=9, path=0, state="up"), moved(5_100, 0, 1), verdict("ok", 5_100)],
+    ids=["an answer", "a move", "a verdict"],
+)
+def test_an_outage_that_ended_while_no_engine_ran_is_not_gone_on_with(between):
+    """The path in use has answered since, or another one carries, and what fails half a minute later fails anew."""
+    tracker = IncidentTracker()
+    for each in (verdict("critical", 0), started(5_000), between, verdict("critical", 40_000)):
+        tracker.take(each)
+    assert 5 * SECOND == tracker.outages["onprem"].lost_ns(40 * SECOND)
+
+
+def test_a_new_engine_only_warns_of_what_has_never_answered_it_and_traffic_is_lost_until_something_does():
+    """Ten seconds after its start it says so: by its probes nothing has passed since, and nothing passes after that."""
+    tracker = IncidentTracker()
+    unheard = verdict("warning", 15_000, "undetermined")
+    for each in (verdict("critical", 0), started(5_000), unheard, verdict("warning", 16_000)):
+        tracker.take(each)
+    assert 20 * SECOND == tracker.outages["onprem"].lost_ns(20 * SECOND)
+
+    tracker.take(event("session.changed", 21_000, session=3, path=0, state="up"))
+    for each in (verdict("warning", 22_000), verdict("ok", 30_000)):
+        tracker.take(each)
+    assert 21 * SECOND == tracker.outages["onprem"].lost_ns(99 * SECOND)
+
+
+@pytest.mark.parametrize("again_ms", [6_000, 64_000, 66_000])
+def test_an_engine_that_starts_twice_before_it_knows_cuts_off_once(again_ms):
+    """What is found again within a minute of the first start is the same still."""
+    tracker = IncidentTracker()
+    told = (verdict("critical", 0), started(5_000), started(5_500), verdict("critical", again_ms))
+    is_same = again_ms < 65_000
+    assert [1, 0, 0, 1 if is_same else 2] == [tracker.take(each) for each in told]
+    assert (again_ms if is_same else 5_000) * MS == tracker.outages["onprem"].lost_ns(again_ms * MS)
+
+
+def test_an_answer_of_another_path_ends_no_outage():
+    """Standbys and neighbours come up with each engine; the path in use lies as it lay."""
+    tracker = IncidentTracker()
+    other = event("session.changed", 5_100, session=9, path=1, state="up")
+    near = event("session.changed", 5_100, session=10, path=0xFFFF, state="up")
+    for each in (verdict("critical", 0), started(5_000), other, near, verdict("critical", 8_000)):
+        tracker.take(each)
+    assert 9 * SECOND == tracker.outages["onprem"].lost_ns(9 * SECOND)
+
+
+def test_what_an_earlier_engine_missed_is_no_loss_of_the_next_one():
+    """Its sessions had the same numbers and may have been others."""
+    outage = Outage()
+    for each in (down(0, 100), started(1_000), verdict("critical", 5_000)):
+        outage.take(each)
+    assert 5 * SECOND == outage.since_ns
+
+
+def test_sessions_of_a_start_belong_to_what_it_has_cut_off_for_a_minute():
+    """They say whether it goes on; after that they say nothing of it."""
+    up = [event("session.changed", at, session=1, path=0, state="up") for at in (6_000, 66_000)]
+    assert [1, 0, 1, 0] == numbers(verdict("critical", 0), started(5_000), *up)
+
+
+def test_an_incident_is_of_its_location_whatever_number_the_pair_has():
+    """A location is added before it in the alphabet: pairs are counted anew, and what was wrong with it is over."""
+    tracker = IncidentTracker()
+    new = {"location": "edge", "pair": 0}
+    told = (
+        verdict("critical", 0),
+        verdict("ok", 60_000, "none", pair=1),
+        verdict("warning", 61_000, "standby-down", **new),
+        verdict("ok", 62_000, "none", **new),
+    )
+    assert [1, 1, 2, 2] == [tracker.take(each) for each in told]
+    assert 0 == tracker.open
+
+
+def test_a_pair_that_an_event_does_not_name_is_the_location_that_had_its_number_last():
+    """An agent that has just begun reads the history before it knows the mesh."""
+    unnamed = {key: value for key, value in verdict("ok", 9_000, "none").items() if key != "location"}
+    tracker = IncidentTracker()
+
+    assert [1, 1] == [tracker.take(each) for each in (verdict("critical", 0), unnamed)]
+    assert (0, 9 * SECOND) == (tracker.open, tracker.outages["onprem"].lost_ns(99 * SECOND))
+    assert [1, 1] == numbers({**unnamed, "severity": "critical"}, {**unnamed, "at_ns": 10 * SECOND})
