@@ -88,7 +88,7 @@ class RepairUndone(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", 
 
 
 class RepairHeld(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
-    """A repair is enabled and is left undone all the same: the budget, or somebody who keeps undoing it."""
+    """A repair is enabled and left undone all the same: the budget, somebody who undoes it, a kernel that refuses."""
 
     fault: FaultCode
     device: str

@@ -9,6 +9,7 @@
 
 Each rung is planned, applied, verified by reading it back, and undone where that fails. One repair is under way at a
 time. What has been repaired and comes back again and again is somebody's doing: then he has his way, and is named.
+What the kernel refuses again and again is left as well, with its last error and no other program.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ DAY = 24 * 60 * MINUTE
 FIGHT_NS = 10 * MINUTE
 MAX_IN_FIGHT = 3
 """A finding that was repaired so often within FIGHT_NS and is there once more is left alone for as long."""
+
+MAX_FAILURES = 3
+"""A finding whose repair failed so often within FIGHT_NS, with no success in between, is left alone for as long."""
 
 ANSWER_NS = 10 * SECOND
 """The agent reads back within milliseconds; after this it has died meanwhile and another one looks anew."""
@@ -127,13 +131,36 @@ class _UnderWay(msgspec.Struct, kw_only=True):
 
 
 class _History(msgspec.Struct, kw_only=True):
-    """When one finding was repaired."""
+    """When one finding was put right, and when that failed.
+
+    Attributes:
+        times: of repairs that were read back.
+        failures: of those that were not, since the last that was.
+        error: of the last failure.
+    """
 
     times: deque[int] = msgspec.field(default_factory=lambda: deque(maxlen=MAX_IN_FIGHT))
+    failures: deque[int] = msgspec.field(default_factory=lambda: deque(maxlen=MAX_FAILURES))
+    error: str = ""
 
-    def is_fight(self, now: int) -> bool:
-        """Whether it was repaired too often of late."""
-        return len(self.times) == MAX_IN_FIGHT and now - self.times[0] < FIGHT_NS
+    def succeed(self, now: int) -> None:
+        """The kernel holds what was put."""
+        self.times.append(now)
+        self.failures.clear()
+
+    def fail(self, now: int, error: str) -> None:
+        """The kernel does not, or nobody knows."""
+        self.failures.append(now)
+        self.error = error
+
+    def refusal(self, now: int) -> str:
+        """Why it is left alone; empty where it is not."""
+        minutes = FIGHT_NS // MINUTE
+        if len(self.times) == MAX_IN_FIGHT and now - self.times[0] < FIGHT_NS:
+            return f"it was put back {MAX_IN_FIGHT} times in {minutes} min and undone by another program: it is left"
+        if len(self.failures) == MAX_FAILURES and now - self.failures[0] < FIGHT_NS:
+            return f"its repair failed {MAX_FAILURES} times in {minutes} min, the last time with: {self.error}"
+        return ""
 
 
 MAX_HISTORIES = 256
@@ -184,6 +211,7 @@ class Repairs:
         work, finding = under_way.work, under_way.work.finding
         if event.is_verified:
             work.state = "verified"
+            self._history(finding.name).succeed(now)
             yield RepairVerified(
                 fault=finding.code,
                 device=finding.device,
@@ -194,6 +222,7 @@ class Repairs:
             )
         else:
             work.state = "undone"
+            self._history(finding.name).fail(now, event.error)
             yield RepairUndone(
                 fault=finding.code,
                 device=finding.device,
@@ -208,7 +237,7 @@ class Repairs:
 
     def forget_under_way(self) -> None:
         """The agent has died: whatever it was doing, another one looks at the kernel anew."""
-        self._under_way = None
+        self._abandon()
 
     def deadline(self) -> int | None:
         """When `advance` has something to do; None while it has not."""
@@ -222,7 +251,7 @@ class Repairs:
     def advance(self, now: int) -> Iterator[Output]:
         """Begin the next repair, or say why none begins."""
         if self._under_way is not None and now - self._under_way.since >= ANSWER_NS:
-            self._under_way = None
+            self._abandon()
         for work in self._work.values():
             if now < work.not_before:
                 continue
@@ -241,9 +270,8 @@ class Repairs:
         missing = [rung for rung in needed_rungs(work.plan) if not is_enabled(self._settings, rung)]
         if missing:
             return f"repair.{missing[0]} is off"
-        if self._history(work.finding.name).is_fight(now):
-            minutes = FIGHT_NS // MINUTE
-            return f"it was put back {MAX_IN_FIGHT} times in {minutes} min and undone by another program: it is left"
+        if reason := self._history(work.finding.name).refusal(now):
+            return reason
         minute, day = (sum(1 for at in self._actions if now - at < span) for span in (MINUTE, DAY))
         if minute >= self._settings.actions_per_minute:
             return "repair.actions_per_minute is used up"
@@ -276,7 +304,6 @@ class Repairs:
         self._requests += 1
         self._under_way = _UnderWay(request=self._requests, work=work, since=now)
         self._actions.append(now)
-        self._history(work.finding.name).times.append(now)
         work.state, work.told = "started", ""
         # Findings arrive in milliseconds: the outcome is awaited before the same is tried again.
         work.not_before = now + ANSWER_NS
@@ -290,6 +317,12 @@ class Repairs:
             commands=plan.commands(),
         )
         yield Repair(request=self._requests, plan=plan)
+
+    def _abandon(self) -> None:
+        """Nobody tells how it ended: a repair over which the agent dies each time is not begun without end."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            self._history(under_way.work.finding.name).fail(under_way.since, "the agent has not answered")
 
     def _history(self, name: Name) -> _History:
         if name not in self._histories and len(self._histories) >= MAX_HISTORIES:

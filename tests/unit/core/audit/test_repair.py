@@ -234,6 +234,54 @@ def test_who_keeps_undoing_a_repair_has_his_way():
     assert [RepairStarted, Repair] == _kinds(repairs.advance(NOW + FIGHT_NS + MINUTE))
 
 
+def _try(repairs, now, error):
+    """One repair from its command to its outcome; empty is a success."""
+    (command,) = [each for each in repairs.update(_findings(NO_FDB), now) if isinstance(each, Repair)]
+    return _of(repairs.done(RepairDone(request=command.request, is_verified=not error, error=error), now))
+
+
+def test_what_the_kernel_refuses_is_left_with_its_error_and_blames_no_program():
+    """Three EPERMs are nobody's doing: who reads that another program undid it looks for one that does not exist."""
+    repairs, now = Repairs(Mode.ENFORCE, ALL), NOW
+    for error in ("EINVAL", "EBUSY", "EPERM"):
+        assert [RepairUndone] == _kinds(_try(repairs, now, error))
+        now += MINUTE
+    (held,) = _of(repairs.update(_findings(NO_FDB), now))
+
+    assert isinstance(held, RepairHeld)
+    assert "its repair failed 3 times in 10 min, the last time with: EPERM" == held.reason
+    assert "held" == repairs.state(_findings(NO_FDB)[0].name)[0]
+    assert [] == list(repairs.advance(now + MINUTE)), "the same is told once"
+    assert [] == list(repairs.advance(NOW + FIGHT_NS - 1))
+    assert [RepairStarted, Repair] == _kinds(repairs.advance(NOW + FIGHT_NS + MINUTE))
+
+
+def test_failures_between_are_no_fight_and_a_success_ends_their_row():
+    """Only what was read back was put back; a kernel that took it once may take it again."""
+    repairs, now = Repairs(Mode.ENFORCE, ALL), NOW
+    for error in ("EPERM", "EPERM", "", "EPERM", "EPERM", ""):
+        assert [RepairUndone if error else RepairVerified] == _kinds(_try(repairs, now, error))
+        now += MINUTE
+
+    assert [RepairVerified] == _kinds(_try(repairs, now, "")), "put back twice so far"
+    (held,) = _of(repairs.update(_findings(NO_FDB), now + MINUTE))
+    assert "it was put back 3 times in 10 min and undone by another program: it is left" == held.reason
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_repair_over_which_the_agent_dies_each_time_is_left(is_told):
+    """Whether somebody says that it died, or it just does not answer."""
+    repairs, now = Repairs(Mode.ENFORCE, ALL), NOW
+    for _ in range(3):
+        assert [RepairStarted, Repair] == _kinds(repairs.update(_findings(NO_FDB), now))
+        if is_told:
+            repairs.forget_under_way()
+        now += ANSWER_NS
+    (held,) = _of(repairs.update(_findings(NO_FDB), now))
+
+    assert "its repair failed 3 times in 10 min, the last time with: the agent has not answered" == held.reason
+
+
 @pytest.mark.parametrize(
     ("budget", "name"), [({"actions_per_minute": 2}, "actions_per_minute"), ({"actions_per_day": 2}, "actions_per_day")]
 )
