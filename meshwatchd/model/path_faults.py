@@ -143,7 +143,8 @@ PATH_FAULTS = (
         title="the path in use is broken and the layer is not yet known",
         remedy="wait for the segment probes, or look at `meshwatchctl explain`",
         about="Traffic is lost and the evidence does not name a layer yet. That takes half a second after most faults;"
-        " if it stays, the signs contradict each other.",
+        " if it stays, the signs contradict each other, or traffic is kept on a standby that is dead: the reason says"
+        " so.",
     ),
     Fault(
         code=FaultCode.ONE_WAY_BREAK,

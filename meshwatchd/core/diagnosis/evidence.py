@@ -151,6 +151,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         is_unproven: whether the primary path has never answered, long after the start.
         is_active_down, has_good_standby: the paths beside the primary.
         missing_standbys: the relays of those that do not answer.
+        lost_in_use: the relays of the standby in use, where it has lost traffic for longer than a move takes while the
+            primary path answers; empty otherwise.
+        kept_by: why nobody leaves that standby, where this node knows.
         silent_ip6: layers and peers that do not answer by IPv6 while they do by IPv4, the lowest layer first.
         silent_canaries: names and nodes of the canaries that ask a pod and get no answer.
         silent_services: the canaries that ask an API server or a kubelet and get no answer, API servers first.
@@ -212,6 +215,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     pod_network: PodNetwork = PodNetwork()
     beside: Beside = Beside()
     sizes: SizeFinding | None = None
+    lost_in_use: tuple[NodeName, ...] = ()
+    kept_by: str = ""
 
     @property
     def relay_of_missing(self) -> frozenset[NodeName]:

@@ -198,8 +198,7 @@ class PairWatch:
         control: ClusterControl | None = None,
     ) -> Evidence:
         """Everything the classifier asks for, as of now."""
-        primary, silent = self.group(self.primary), self._silent_nodes(views, now)
-        since = self._counted_since(now)
+        primary, silent, since = self.group(self.primary), self._silent_nodes(views, now), self._counted_since(now)
         return Evidence(
             pair=self.index,
             is_leader=self.is_leader,
@@ -243,6 +242,7 @@ class PairWatch:
             is_node_to_node=self._transit.is_node_to_node,
             beside=self._surroundings.look(since, leg, bulk_lost_since=self.side.bulk_lost_since()),
             sizes=sizes,
+            lost_in_use=(),  # Whoever follows the moves adds it.
             **self._words.views_of(self.own_leader, views, suspected=self._suspected(), now=now),
         )
 

@@ -1,6 +1,7 @@
 """The rules that the classifier reads from the top: first match wins, and the last one always matches.
 
-Those about a broken path come first, then those about what is wrong while it works.
+Those about a broken path come first, then a standby that traffic is lost on, then those about what is wrong while
+the path in use works.
 """
 
 from __future__ import annotations
@@ -61,6 +62,15 @@ def _about_answer(fault: FaultCode) -> Rule:
 
 TABLE: tuple[Rule, ...] = (
     *BROKEN_PATH,
+    Rule(
+        # Not a standby that is missing: then traffic would flow.
+        fault=FaultCode.UNDETERMINED,
+        matches=lambda e: e.path is Leg.ALIVE and e.is_active_down and bool(e.lost_in_use),
+        because=lambda e: (
+            f"the path in use by {' and '.join(e.lost_in_use)} does not answer here, the primary path does",
+            e.kept_by,
+        ),
+    ),
     Rule(
         fault=FaultCode.KEY_MISMATCH,
         matches=lambda e: e.path is not Leg.DEAD and bool(e.mismatched_nodes),
@@ -127,7 +137,7 @@ TABLE: tuple[Rule, ...] = (
         fault=FaultCode.STANDBY_DOWN,
         matches=lambda e: bool(e.missing_standbys),
         because=lambda e: (
-            "the path in use is good",
+            "" if e.is_active_down else "the path in use is good",
             *(f"the standby path by {' and '.join(relays)} does not answer" for relays in e.missing_standbys),
         ),
     ),

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
-from meshwatchd.core.diagnosis.classifier import Evidence, classify
+from msgspec.structs import replace
+
+from meshwatchd.core.diagnosis.classifier import Evidence, Leg, classify
+from meshwatchd.core.diagnosis.path_in_use import loses_what_passes
+from meshwatchd.core.diagnosis.verdict_hold import SETTLE_NS
 from meshwatchd.core.failover.attention import Attention
 from meshwatchd.core.failover.confirm_burst import ConfirmBurst
 from meshwatchd.core.failover.pair_context import PairContext
+from meshwatchd.core.failover.policy import paused_by
+from meshwatchd.core.failover.state_machine import PATIENCE_NS
 from meshwatchd.core.pmtu.verdict import SizeFinding, judge
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
-from meshwatchd.model.ids import Layer
+from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import Output, VerdictChanged
+from meshwatchd.model.policy_state import OrderKind
 from meshwatchd.model.settings import MS, SECOND
 
 START_GRACE_NS = 10 * SECOND
@@ -19,6 +26,10 @@ START_GRACE_NS = 10 * SECOND
 
 DIAGNOSIS_GAP_NS = 30 * MS
 """Between two attempts to name what is wrong."""
+
+MOVE_NS = PATIENCE_NS - SETTLE_NS
+"""A standby in use that is down for so long is not about to be left: with the time for which a verdict without a name
+settles, a proposal to leave it stands no longer."""
 
 
 class PairDiagnosis:
@@ -70,7 +81,7 @@ class PairDiagnosis:
         silent = [path for path in standbys if is_settled and watch.group(path).is_missing]
         lone = {session.plan.peer for path in watched for session in watch.group(path).isolated()} if silent else set()
         missing = tuple(path.relays for path in silent if not watch.has_lone_silence(path, lone))
-        return watch.evidence(
+        seen = watch.evidence(
             active=active,
             views=context.views,
             now=now,
@@ -80,6 +91,28 @@ class PairDiagnosis:
             sizes=sizes,
             control=context.control(watch.remote),
         )
+        is_lost = self._is_lost_in_use(now)
+        return replace(seen, lost_in_use=active.relays, kept_by=self._kept_by()) if is_lost else seen
+
+    def _is_lost_in_use(self, now: int) -> bool:
+        """Whether traffic stays on a standby that is down, while the primary path answers."""
+        watch, mover = self._context.watch, self._context.mover
+        in_use = watch.group(mover.active)
+        if mover.active is watch.primary or not in_use.is_down:
+            return False
+        # Whoever has just followed a move, or found it in the kernel, may have seen that path down for long.
+        is_moving = now - max(in_use.down_since, mover.moved_at) < MOVE_NS
+        return not is_moving and loses_what_passes(in_use, watch.fresh)
+
+    def _kept_by(self) -> str:
+        """Which order keeps traffic where it is; those of other nodes are not known here."""
+        context = self._context
+        pause, pin = (context.orders.about(kind, context.watch.remote) for kind in (OrderKind.PAUSE, OrderKind.PIN))
+        if pause is not None:
+            return f"no traffic is moved: {paused_by(pause)}"
+        if pin is not None and context.ordered(pin) is context.mover.active:
+            return f"traffic is pinned to it by {pin.name}"
+        return "an operator has chosen it" if context.mover.is_pinned else ""
 
     def _is_left_alone(self, now: int) -> bool:
         """Whether the primary path is broken, traffic is well elsewhere and nobody looks: what it was called stands."""
@@ -93,11 +126,17 @@ class PairDiagnosis:
         context = self._context
         sizes = judge(context.sizes, context.planner.topology, context.mover.active, now)
         found = self._excuse(classify(evidence := self.evidence(now, sizes)), now)
-        relays = evidence.relay_of_missing if found.fault is FaultCode.STANDBY_DOWN else context.watch.primary.relays
-        verdict = context.name(found, relays)
+        verdict = context.name(found, self._relays_of(found, evidence))
         if verdict.fault is FaultCode.UNDETERMINED:
             self._suspicion.explain(now)
         yield from self._state(verdict, now)
+
+    def _relays_of(self, found: Verdict, evidence: Evidence) -> Container[NodeName]:
+        """The relays of the path that a verdict is about."""
+        if found.fault is FaultCode.STANDBY_DOWN:
+            return evidence.relay_of_missing
+        is_about_use = evidence.path is Leg.ALIVE and found.fault is FaultCode.UNDETERMINED
+        return evidence.lost_in_use if is_about_use else self._context.watch.primary.relays
 
     def _state(self, verdict: Verdict, now: int) -> Iterator[Output]:
         if verdict.fault is not FaultCode.NONE and self._context.is_unsettled(now):

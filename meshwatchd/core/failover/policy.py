@@ -203,6 +203,11 @@ def _is_steady(situation: Situation, path: Path, now: int) -> bool:
 def _refusal(situation: Situation, damper: Damper, now: int) -> str:
     """Why nothing moves, whatever else is true."""
     if situation.pause is not None:
-        return f"paused by {situation.pause.name}: {situation.pause.reason or 'no reason given'}"
+        return paused_by(situation.pause)
     spent = damper.exhausted(now)
     return f"too many moves in the last {spent}; routes stay as they are" if spent else ""
+
+
+def paused_by(pause: Order) -> str:
+    """Who has paused moves, and why."""
+    return f"paused by {pause.name}: {pause.reason or 'no reason given'}"

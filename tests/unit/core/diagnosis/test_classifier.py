@@ -228,6 +228,11 @@ CASES = [
     ("the remote leader answers and forwards nothing", replace(LEADER, path_to_relay=ALIVE), "a1"),
     ("the own leader answers and forwards nothing", MEMBER, "b1"),
     ("broken, and nothing else is known", replace(MEMBER, overlay=UNKNOWN), ""),
+    (
+        "a standby in use loses traffic, and the primary path answers",
+        replace(HEALTHY, is_active_down=True, lost_in_use=("b2", "a1"), kept_by="paused"),
+        "",
+    ),
     ("one node signs with another key", replace(HEALTHY, mismatched_nodes=("a3",)), "a3"),
     ("never answered", replace(HEALTHY, path=UNKNOWN, is_unproven=True), ""),
     ("large packets vanish", sized(FaultCode.MTU_BLACK_HOLE), "b1"),

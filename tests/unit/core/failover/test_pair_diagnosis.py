@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from meshwatchd.core.failover.pair_diagnosis import DIAGNOSIS_GAP_NS, START_GRACE_NS
+from meshwatchd.core.diagnosis.verdict_hold import SETTLE_NS
+from meshwatchd.core.failover.pair_diagnosis import DIAGNOSIS_GAP_NS, MOVE_NS, START_GRACE_NS
 from meshwatchd.core.failover.topology_change_hold import CHANGE_NS
-from meshwatchd.model.events import MeshStirred, PeerFault, PeersTold
+from meshwatchd.model.events import MeshStirred, OperatorRequested, OperatorVerb, PeerFault, PeersTold
 from meshwatchd.model.failover_facts import FailoverProposed
-from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import VerdictChanged
 from meshwatchd.model.settings import MS, SECOND
@@ -103,3 +104,54 @@ def test_what_was_said_before_the_path_died_is_not_what_it_died_of():
     bench.run(CHANGE_NS)
     assert bench.controller.watch.group(bench.controller.watch.primary).is_down
     assert FaultCode.STANDBY_DOWN is not bench.controller.verdicts.current.fault
+
+
+def _standby_in_use_is_silent(bench: Bench) -> int:
+    """Traffic is on a standby that dies; returns when that was condemned."""
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
+    bench.run(SECOND)
+    bench.silent = lambda plan: plan.path == 1
+    group = bench.controller.watch.group(bench.controller.mover.active)
+    while not group.is_down:
+        bench.run(5 * MS)
+    return group.down_since
+
+
+def test_a_standby_in_use_that_dies_is_told_once_a_move_would_have_left_it():
+    """Much sooner than a standby that carries nothing; and the pause of this node is told with it."""
+    bench = ready("a3")
+    bench.feed(OperatorRequested(request=1, verb=OperatorVerb.PAUSE, name="ann"))
+    down_since = _standby_in_use_is_silent(bench)
+    bench.run(down_since + MOVE_NS + SETTLE_NS - 50 * MS - bench.now)
+    assert FaultCode.NONE is bench.controller.verdicts.current.fault
+
+    bench.run(300 * MS)
+    verdict = bench.controller.verdicts.current
+    assert (FaultCode.UNDETERMINED, Severity.CRITICAL) == (verdict.fault, verdict.severity)
+    assert (
+        "the path in use by b2 and a1 does not answer here, the primary path does",
+        "no traffic is moved: paused by ann: no reason given",
+    ) == verdict.because
+
+
+def test_a_node_that_has_just_followed_a_move_tells_of_no_lost_path():
+    """It may have seen that path down for long, and is about to follow the next move."""
+    bench = ready("a3")
+    _standby_in_use_is_silent(bench)
+    bench.run(SECOND)
+    assert ("b2", "a1") == bench.controller.diagnosis.evidence(bench.now).lost_in_use
+    bench.controller.adopt(bench.controller.watch.paths[1], bench.now)
+    assert () == bench.controller.diagnosis.evidence(bench.now).lost_in_use
+    bench.run(MOVE_NS)
+    assert ("b2", "a1") == bench.controller.diagnosis.evidence(bench.now).lost_in_use
+
+
+def test_a_relay_of_the_standby_in_use_that_says_what_is_wrong_is_named():
+    """The relays of the primary path are not what this is about."""
+    for culprit, expected in (("b2", FaultCode.CONNTRACK_FULL), ("b1", FaultCode.UNDETERMINED)):
+        bench = ready("a3")
+        _standby_in_use_is_silent(bench)
+        word = PeerFault(fault=FaultCode.CONNTRACK_FULL, culprit=NodeName(culprit), source=NodeName(culprit))
+        bench.feed(PeersTold(faults=(word,)))
+        bench.run(2 * SECOND)
+        assert expected is bench.controller.verdicts.current.fault
