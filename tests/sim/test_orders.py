@@ -6,14 +6,16 @@ import pytest
 
 from meshwatchd.core.failover.state_machine import MoveState
 from meshwatchd.model import outputs as out
+from meshwatchd.model.canary import Canary
 from meshwatchd.model.events import OperatorRequested, OperatorVerb, Reason
 from meshwatchd.model.failover_facts import FailoverHeld, ProposalAnswered
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.settings import MINUTE, MS, SECOND, Mode, PolicySettings
+from meshwatchd.model.ids import NodeName
+from meshwatchd.model.settings import MINUTE, MS, SECOND, Mode, PolicySettings, Settings
 from tests.sim import faults
 from tests.sim.healthy import healthy_world
 from tests.sim.world import World
-from tests.support.lab_mesh import NAMES
+from tests.support.lab_mesh import NAMES, with_canaries
 
 IMPATIENT = PolicySettings(hold_down=2 * SECOND, wait_to_restore=SECOND)
 
@@ -33,6 +35,29 @@ CROSSINGS = [(a, b) for a in ("a2", "a3") for b in ("b2", "b3")]
 
 def _never_lost(world: World, duration_ns: int) -> bool:
     return not world.run_until(lambda: not all(world.carries(*pair) for pair in CROSSINGS), limit_ns=duration_ns)
+
+
+def _with_two_canaries(settings: Settings) -> Settings:
+    nodes = enumerate(("b2", "b3"))
+    web = (Canary(name=f"web-{n}", node=NodeName(n), address=f"10.24{i}.3.9", port=80) for i, n in nodes)
+    return with_canaries(settings, *web)
+
+
+def test_a_drained_node_that_is_off_hides_no_dead_pod_of_another():
+    """The silent canary of the drained node comes first in the list, and is excused."""
+    world = World(seed=1, adjust=_with_two_canaries, engines=("a2", "b2", "b3"))
+    world.run(3 * SECOND)
+    _order(world, "b2", OperatorVerb.DRAIN, duration_ns=60 * MINUTE)
+    world.run(SECOND)
+    world.faults.append(faults.dead("b2"))
+    world.run(14 * SECOND)
+    assert "none" == world.verdict("a2"), world.story()
+
+    world.faults.append(faults.pod_dead("b3"))
+    world.run(24 * SECOND)
+    assert "pod-unreachable@b3" == world.verdict("a2"), world.story()
+    because = world.nodes["a2"].controller.verdicts.current.because
+    assert ("canary web-b3 on b3 does not answer", "every layer of the mesh below answers") == because
 
 
 @pytest.mark.parametrize("leader", ["a1", "b1"])

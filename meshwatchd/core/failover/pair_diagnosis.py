@@ -7,6 +7,7 @@ from collections.abc import Container, Iterator
 from msgspec.structs import replace
 
 from meshwatchd.core.diagnosis.classifier import Evidence, Leg, classify
+from meshwatchd.core.diagnosis.out_of_service import without
 from meshwatchd.core.diagnosis.path_in_use import loses_what_passes
 from meshwatchd.core.diagnosis.verdict_hold import SETTLE_NS
 from meshwatchd.core.failover.attention import Attention
@@ -91,6 +92,9 @@ class PairDiagnosis:
             sizes=sizes,
             control=context.control(watch.remote),
         )
+        if not watch.group(active).is_down:
+            # Traffic that is lost may be lost at whatever it was left on.
+            seen = without(seen, lambda name: context.is_excused(name, now))
         is_lost = self._is_lost_in_use(now)
         return replace(seen, lost_in_use=active.relays, kept_by=self._kept_by()) if is_lost else seen
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 from meshwatchd.core.diagnosis.verdict_hold import SETTLE_NS
 from meshwatchd.core.failover.pair_diagnosis import DIAGNOSIS_GAP_NS, MOVE_NS, START_GRACE_NS
 from meshwatchd.core.failover.topology_change_hold import CHANGE_NS
-from meshwatchd.model.events import MeshStirred, OperatorRequested, OperatorVerb, PeerFault, PeersTold
+from meshwatchd.model.canary import Canary
+from meshwatchd.model.events import Banner, MeshStirred, OperatorRequested, OperatorVerb, PeerFault, PeersTold
 from meshwatchd.model.failover_facts import FailoverProposed
 from meshwatchd.model.faults import FaultCode, Severity
-from meshwatchd.model.ids import NodeName
+from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import VerdictChanged
 from meshwatchd.model.settings import MS, SECOND
 from tests.support.bench import Bench, primary_is_silent, ready
+from tests.support.lab_mesh import settings_for, with_canaries
+
+CANARIES = tuple(
+    Canary(name=f"web-{node}", address=f"10.244.{number}.9", port=80, node=NodeName(node))
+    for number, node in ((2, "a2"), (3, "a3"))
+)
 
 
 def test_a_path_that_never_answered_is_no_health():
@@ -155,3 +162,17 @@ def test_a_relay_of_the_standby_in_use_that_says_what_is_wrong_is_named():
         bench.feed(PeersTold(faults=(word,)))
         bench.run(2 * SECOND)
         assert expected is bench.controller.verdicts.current.fault
+
+
+def test_what_is_silent_at_a_drained_peer_is_left_out_unless_traffic_is_lost():
+    """A path in use that is down may be lost at whatever it was left on."""
+    bench = Bench("b3", settings=with_canaries(settings_for("b3"), *CANARIES))
+    bench.banners["a2"] = Banner(is_admin_down=True)
+    bench.silent = lambda plan: plan.layer is Layer.POD
+    bench.run(60 * SECOND)
+    assert (("web-a3", "a3"),) == bench.controller.diagnosis.evidence(bench.now).silent_canaries
+    bench.silent = lambda plan: plan.layer is Layer.POD or primary_is_silent(plan)
+    bench.run(5 * SECOND)
+    evidence = bench.controller.diagnosis.evidence(bench.now)
+    assert evidence.is_active_down
+    assert (("web-a2", "a2"), ("web-a3", "a3")) == evidence.silent_canaries
