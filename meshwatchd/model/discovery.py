@@ -147,7 +147,7 @@ class ToldFault(msgspec.Struct, frozen=True, array_like=True):
     The code is text, since a node of another version may have words that this one does not know.
 
     Attributes:
-        peer: the node of its location that a leader does not reach for it; empty where others have to do with it.
+        peer: the node that a leader does not reach for it; empty where others have to do with it.
     """
 
     fault: str

@@ -139,7 +139,7 @@ _OF_PATHS = (_UNDERLAY_LOST | {FaultCode.UNDETERMINED}) - {
 }
 """Verdicts about a path as a whole. Where the LAN loses some frames of a relay, which answers are missing is chance."""
 
-_MISLED = (FaultCode.POD_ROUTE_DIVERTED, FaultCode.NODE_ROUTE_BLOCKED, FaultCode.ALLOWED_IPS_MISSING)
+_MISLED = (FaultCode.POD_ROUTE_DIVERTED, FaultCode.NODE_ROUTE_BLOCKED)
 _CUT_OFF_BY = _OF_LAN | {FaultCode.CONNTRACK_FULL, *_MISLED}
 """What leaves a relay that knows it so few who hear its hellos that they tell others."""
 
@@ -182,6 +182,10 @@ def confess(status: Status, hellos: Mapping[str, Hello]) -> tuple[ToldFault, ...
 def _found(status: Status, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
     for finding in status.findings:
         if finding.fault not in EXPLAINS or not finding.culprit:
+            continue
+        if finding.fault is FaultCode.ALLOWED_IPS_MISSING and finding.subject.endswith("/32"):
+            # That node itself is silent for it, and no other.
+            yield ToldFault(finding.fault, NodeName(finding.culprit), NodeName(finding.peer))
             continue
         if finding.fault not in _OF_ONE_PEER or _is_own_leader(finding.peer, status.node, hellos):
             yield ToldFault(finding.fault, NodeName(finding.culprit))
@@ -258,8 +262,13 @@ def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
         if name != node
         for told in hello.faults
         if told.fault in _IS_BELIEVED and _is_to_be_heard(told, node, is_neighbour=bool(home) and hello.home == home)
-        if not told.peer or _may_clear(told, hello.home, hellos)
+        if not told.peer or _is_cut_off_by(told, name) or _may_clear(told, hello.home, hellos)
     )
+
+
+def _is_cut_off_by(told: ToldFault, source: str) -> bool:
+    """Whether a node says of itself that its tunnel carries another one no more."""
+    return told.fault == FaultCode.ALLOWED_IPS_MISSING and told.culprit == source
 
 
 def _may_clear(told: ToldFault, home: str, hellos: Mapping[str, Hello]) -> bool:
@@ -352,7 +361,10 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) ->
         is_finder = told.fault is FaultCode.DUPLICATE_ADDRESS and verdict.culprit == told.source
         return is_finder or (told.fault is FaultCode.NEIGHBOUR_WRONG and told.culprit in relays)
     if told.blamed:
-        return verdict.culprit == told.blamed and verdict.fault in _OVERLAY_LOST
+        # Who is cut off by the other end of the tunnel blames its own relay, and whoever else is behind it that node.
+        is_own_loss = told.fault is FaultCode.ALLOWED_IPS_MISSING and told.blamed == told.culprit
+        is_relays = is_own_loss and verdict.fault in _LED_ASTRAY and told.culprit in relays
+        return is_relays or (verdict.culprit == told.blamed and verdict.fault in _OVERLAY_LOST)
     if verdict.fault not in _explained_by(told):
         return False
     # A member blames the leader at the other end of the tunnel; its own leader has looked at the device.

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from meshwatchd.core.audit.findings import FindingBook
-from meshwatchd.core.audit.peer_faults import confess, explain
+from meshwatchd.core.audit.peer_faults import believe, confess, explain
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.events import PeerFault
@@ -14,6 +14,7 @@ from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
 from meshwatchd.model.ids import NodeName
 from tests.support import hellos
 from tests.support.bench import Bench, ready
+from tests.support.example_status import HEALTHY
 from tests.support.lab_mesh import settings_for
 
 
@@ -65,21 +66,38 @@ def test_a_relay_that_locks_a_node_out_is_why_its_tunnel_or_its_neighbour_is_sil
 
 
 @pytest.mark.parametrize(
-    ("fault", "blamed", "relays", "is_explained"),
+    ("node", "fault", "blamed", "is_explained"),
     [
-        (FaultCode.NODE_UNREACHABLE, "b2", ("b1", "a1"), True),
-        (FaultCode.RELAY_NOT_FORWARDING, "b1", ("b1", "a1"), True),
-        (FaultCode.NODE_UNREACHABLE, "b2", ("b2", "a2"), False),
-        (FaultCode.WIREGUARD_BLOCKED, "b1", ("b1", "a1"), False),
+        ("a2", FaultCode.NODE_UNREACHABLE, "b2", True),
+        ("b2", FaultCode.RELAY_NOT_FORWARDING, "b1", True),
+        ("a2", FaultCode.NODE_UNREACHABLE, "b3", False),
+        ("a2", FaultCode.RELAY_NOT_FORWARDING, "b1", False),
+        ("b3", FaultCode.RELAY_NOT_FORWARDING, "b1", False),
+        ("b2", FaultCode.WIREGUARD_BLOCKED, "a1", False),
     ],
 )
-def test_a_node_that_a_leader_s_peers_may_not_carry_is_silent_for_that(fault, blamed, relays, is_explained):
-    """`wg set` that forgets b2 at a1: its members blame b2, and b2 its own leader."""
+def test_a_node_that_a_leader_s_peers_may_not_carry_is_silent_for_that(node, fault, blamed, is_explained):
+    """`wg set` that forgets b2 at a1: others blame b2, and b2 its own leader; of other nodes nothing follows."""
     code, a1 = FaultCode.ALLOWED_IPS_MISSING, NodeName("a1")
-    word = PeerFault(fault=code, culprit=a1, source=a1, is_own_leader=True)
-    named = explain(_said(fault, blamed), [word], tuple(map(NodeName, relays)))
+    told = {name: hellos.hello(name) for name in ("a1", "a2", "b1", "b2", "b3")}
+    told["a1"] = msgspec.structs.replace(told["a1"], faults=(ToldFault(code, a1, NodeName("b2")),))
+    named = explain(_said(fault, blamed), believe(told, node), (NodeName("b1"), a1))
 
     assert ((code, a1) if is_explained else (fault, blamed)) == (named.fault, named.culprit)
+
+
+def test_who_cannot_carry_a_node_says_which_and_nobody_says_it_of_another():
+    """Of pods alone nothing is told of the node; somebody else's word about a1 with a node is not believed."""
+    code, a1, b2 = FaultCode.ALLOWED_IPS_MISSING, NodeName("a1"), NodeName("b2")
+    missing = AuditFinding(code=code, device="kilo0", subject="10.2.0.12/32", peer=b2, culprit=a1)
+    book = FindingBook(settings_for("a1"), "a1")
+    assert list(book.report((missing, msgspec.structs.replace(missing, subject="10.244.5.0/24")), 1))
+    told = confess(msgspec.structs.replace(HEALTHY, node=a1, findings=book.status()), {})
+    assert {ToldFault(code, a1, b2), ToldFault(code, a1)} == {*told}
+
+    words = {name: hellos.hello(name) for name in ("a1", "a2", "b1")}
+    words["b1"] = msgspec.structs.replace(words["b1"], faults=(ToldFault(code, a1, b2),))
+    assert () == believe(words, "a2")
 
 
 @pytest.mark.parametrize(
