@@ -83,7 +83,13 @@ class Lookout:
             routes=view.snapshot.device_routes,
         )
         yield from look_for_losses(
-            view.snapshot, running, mesh=view.mesh, node=view.node, good=view.good, hellos=view.hellos
+            view.snapshot,
+            running,
+            mesh=view.mesh,
+            node=view.node,
+            good=view.good,
+            hellos=view.hellos,
+            unheard=view.unheard,
         )
         yield from self._look_below(view, running)
         # A mesh without an overlay (Kilo as the CNI) forwards by its WireGuard device.

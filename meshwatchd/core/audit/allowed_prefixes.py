@@ -40,7 +40,7 @@ def missing_prefixes(
     """
     routed = None if routes is None else {each.dst for each in routes if each.dev == state.device}
     holders = {prefix: peer for peer in state.peers for prefix in peer.allowed_ips}
-    home = home_of(node, mesh)
+    home, odd = home_of(node, mesh), _odd_prefixes(state, mesh)
     for other in mesh.node:
         # Where the overlay stands on the tunnel a node goes by its tunnel address, and pods travel inside of VXLAN.
         if other.location == home or other.wireguard_ip == other.node_ip:
@@ -55,7 +55,7 @@ def missing_prefixes(
             # Kilo routes no node that has no address of its own there.
             yield _missing(state, other, node, (address, other.pod_cidr, of_pods))
         if of_pods is not None:
-            yield from _taken_in_part(state, other, node, of_pods)
+            yield from _taken_in_part(state, other, node, (of_pods, odd))
 
 
 def _missing(state: WireGuardState, other: Node, node: str, what: tuple[str, str, WireGuardPeer]) -> AuditFinding:
@@ -79,21 +79,36 @@ def _missing(state: WireGuardState, other: Node, node: str, what: tuple[str, str
     )
 
 
-def _taken_in_part(state: WireGuardState, other: Node, node: str, right: WireGuardPeer) -> Iterator[AuditFinding]:
-    for thief in state.peers:
-        parts = [each for each in thief.allowed_ips if each != other.pod_cidr and _is_part(each, other.pod_cidr)]
-        if parts and thief.public_key != right.public_key:
-            yield AuditFinding(
-                code=FaultCode.ALLOWED_IPS_STOLEN,
-                device=state.device,
-                subject=thief.public_key,
-                peer=other.name,
-                culprit=node,
-                because=(
-                    f"peer {thief.public_key} of {state.device} has {', '.join(parts[:MAX_TOLD])}",
-                    f"peer {right.public_key} has {other.pod_cidr} of {other.name}, and the longer prefix counts",
-                ),
-            )
+_Odd = list[tuple[str, WireGuardPeer]]
+
+
+def _odd_prefixes(state: WireGuardState, mesh: MeshSettings) -> _Odd:
+    """Those that are no node and no node's pods; a mesh in health has hardly any, however large."""
+    known = {node.pod_cidr for node in mesh.node}
+    known |= {f"{address}/32" for node in mesh.node for address in (node.node_ip, node.wireguard_ip)}
+    return [(each, peer) for peer in state.peers for each in peer.allowed_ips if each not in known]
+
+
+def _taken_in_part(
+    state: WireGuardState, other: Node, node: str, held: tuple[WireGuardPeer, _Odd]
+) -> Iterator[AuditFinding]:
+    right, odd = held
+    parts: dict[str, list[str]] = {}
+    for prefix, thief in odd:
+        if thief.public_key != right.public_key and _is_part(prefix, other.pod_cidr):
+            parts.setdefault(thief.public_key, []).append(prefix)
+    for key, taken in parts.items():
+        yield AuditFinding(
+            code=FaultCode.ALLOWED_IPS_STOLEN,
+            device=state.device,
+            subject=key,
+            peer=other.name,
+            culprit=node,
+            because=(
+                f"peer {key} of {state.device} has {', '.join(taken[:MAX_TOLD])}",
+                f"peer {right.public_key} has {other.pod_cidr} of {other.name}, and the longer prefix counts",
+            ),
+        )
 
 
 def _is_part(prefix: str, of: str) -> bool:

@@ -10,16 +10,19 @@ nothing of it is left. A part that is left is a loss, and so is all that is lost
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import msgspec
 
 from meshwatchd.core.audit.expected_entries import is_understood
 from meshwatchd.core.audit.native_route import is_native
 from meshwatchd.core.audit.view import View
+from meshwatchd.model.discovery import Hello
 from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD
 from meshwatchd.model.prefixes import covers
-from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
+from meshwatchd.model.snapshot import WireGuardState
 from meshwatchd.model.topology import Node
 
 
@@ -48,22 +51,37 @@ def _removed_from_tunnel(view: View) -> frozenset[str]:
     state = next((each for each in view.snapshot.wireguard if each.device == view.mesh.wireguard_device), None)
     if state is None or not any(peer.allowed_ips for peer in state.peers):
         return frozenset()
+    left = _left_in(view, state)
     return frozenset(
         node.name
         for node in view.mesh.node
-        if node.name in view.unheard and ":" not in node.pod_cidr and not _has_peer(view, state, node)
+        if node.name in view.unheard and ":" not in node.pod_cidr and not left.has(node, view.hellos.get(node.name))
     )
 
 
-def _has_peer(view: View, state: WireGuardState, node: Node) -> bool:
-    """Whether a peer has a node's key, or a prefix that is, holds or is a part of its pods."""
-    hello = view.hellos.get(node.name)
-    keys = {hello.tunnel_public_key} if hello is not None else set[str]()
-    for was in view.good.wireguard if view.good is not None else ():
-        keys |= {peer.public_key for peer in was.peers if was.device == state.device and _has_pods(peer, node)}
-    return any(peer.public_key in keys or _has_pods(peer, node) for peer in state.peers)
+class _Left(NamedTuple):
+    """What peers have: keys, prefixes, those of them that are no node's pods; and whose key had which pods before."""
+
+    keys: frozenset[str]
+    held: frozenset[str]
+    odd: frozenset[str]
+    former: Mapping[str, str]
+
+    def has(self, node: Node, hello: Hello | None) -> bool:
+        """Whether a peer has a node's key, or a prefix that is, holds or is a part of its pods."""
+        told = hello.tunnel_public_key if hello is not None else ""
+        if node.pod_cidr in self.held or not self.keys.isdisjoint((told, self.former.get(node.pod_cidr, ""))):
+            return True
+        return any(covers(each, node.pod_cidr) or covers(node.pod_cidr, each) for each in self.odd)
 
 
-def _has_pods(peer: WireGuardPeer, node: Node) -> bool:
-    prefixes = [each for each in peer.allowed_ips if ":" not in each]
-    return any(covers(each, node.pod_cidr) or covers(node.pod_cidr, each) for each in prefixes)
+def _left_in(view: View, state: WireGuardState) -> _Left:
+    """Gathered once: a mesh of a thousand nodes may have lost a hundred in the days for which they are remembered."""
+    held = frozenset(each for peer in state.peers for each in peer.allowed_ips if ":" not in each)
+    was = (each for each in (view.good.wireguard if view.good is not None else ()) if each.device == state.device)
+    return _Left(
+        keys=frozenset(peer.public_key for peer in state.peers),
+        held=held,
+        odd=held - {node.pod_cidr for node in view.mesh.node},
+        former={prefix: peer.public_key for each in was for peer in each.peers for prefix in peer.allowed_ips},
+    )

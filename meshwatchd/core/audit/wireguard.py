@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from types import MappingProxyType
 
 import msgspec
@@ -263,7 +264,9 @@ def _is_of_nodes(prefix: str, mesh: MeshSettings) -> bool:
     Others are moved on purpose: a floating address, the network of one site that another site's Peer object gets.
     """
     if ":" in prefix:
-        return any(prefix == f"{node.node_ip6}/128" for node in mesh.node)
+        network = ip_network(prefix, strict=False)
+        own = (ip for node in mesh.node for ip in (node.node_ip6, node.overlay_ip6, node.wireguard_ip6) if ip)
+        return any(ip_address(ip) in network for ip in own)
     addresses = {ip for node in mesh.node for ip in (node.node_ip, node.wireguard_ip, node.overlay_ip) if ip}
     pods = {node.pod_cidr for node in mesh.node}
     return any(":" not in each and overlap(prefix, each) for each in addresses | pods)

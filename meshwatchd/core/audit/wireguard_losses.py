@@ -12,8 +12,9 @@ the mesh's own agent has taken away: Kilo drops a node that was silent for a min
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from meshwatchd.core.audit.allowed_prefixes import is_peer_of
 from meshwatchd.core.audit.expected_entries import GoodState
@@ -45,6 +46,7 @@ def look_for_losses(
     node: str,
     good: GoodState | None,
     hellos: Mapping[str, Hello] = MappingProxyType({}),
+    unheard: Collection[str] = (),
 ) -> Iterator[AuditFinding]:
     """What is gone of the mesh's WireGuard device; nothing where it is not known how it was.
 
@@ -55,6 +57,7 @@ def look_for_losses(
         node: this node.
         good: how all was while it was well, or None.
         hellos: what nodes say of themselves, by name.
+        unheard: names of nodes that are taken for dead (`View.unheard`).
     """
     device = mesh.wireguard_device
     was = next((each for each in good.wireguard if each.device == device), None) if good is not None else None
@@ -76,7 +79,7 @@ def look_for_losses(
     for state in running:
         if state.device == device:
             known = Known(state=state, was=was, mesh=mesh, node=node, hellos=hellos)
-            yield from _lost_peers(known, was, _routed(snapshot, mesh))
+            yield from _lost_peers(known, was, _Left(_routed(snapshot, mesh), unheard))
 
 
 def _down(link: Link | None, node: str) -> Iterator[AuditFinding]:
@@ -102,14 +105,28 @@ def _routed(snapshot: Snapshot, mesh: MeshSettings) -> frozenset[str] | None:
     return frozenset(each.dst for each in routes if each.table == MAIN_TABLE and ":" not in each.dst)
 
 
-def _is_dropped(peer: WireGuardPeer, lost: Node, routed: frozenset[str] | None) -> bool:
-    """Whether no route leads to a peer any more; the one to all tunnel addresses is the device's own, and stays."""
+class _Left(NamedTuple):
+    """What is routed into the device, None where no agent takes peers away; and who is taken for dead."""
+
+    routed: frozenset[str] | None
+    unheard: Collection[str]
+
+
+def _is_dropped(peer: WireGuardPeer, lost: Node, known: Known, left: _Left) -> bool:
+    """Whether no route leads to a peer any more; the one to all tunnel addresses is the device's own, and stays.
+
+    A device without any peer was emptied, unless all of that location are taken for dead.
+    """
+    if left.routed is None:
+        return False
     tunnel = f"{lost.wireguard_ip}/32" if lost.wireguard_ip != lost.node_ip else ""
     prefixes = [each for each in peer.allowed_ips if ":" not in each and each != tunnel]
-    return routed is not None and not any(covers(dst, each) for dst in routed for each in prefixes)
+    has_others = any(each.allowed_ips for each in known.state.peers)
+    are_dead = all(each.name in left.unheard for each in known.mesh.node if each.location == lost.location)
+    return (has_others or are_dead) and not any(covers(dst, each) for dst in left.routed for each in prefixes)
 
 
-def _lost_peers(known: Known, was: WireGuardState, routed: frozenset[str] | None) -> Iterator[AuditFinding]:
+def _lost_peers(known: Known, was: WireGuardState, left: _Left) -> Iterator[AuditFinding]:
     state, node = known.state, known.node
     # Where pods are routed straight into the tunnel each prefix is looked for (core.audit.native_peers).
     present = {peer.public_key for peer in state.peers if peer.allowed_ips or is_native(known.mesh)}
@@ -119,7 +136,7 @@ def _lost_peers(known: Known, was: WireGuardState, routed: frozenset[str] | None
         if peer.public_key in present or not taken.isdisjoint(peer.allowed_ips):
             continue
         lost = next((each for each in known.mesh.node if is_peer_of(each, peer)), None)
-        if lost is not None and lost.name != node and not _is_dropped(peer, lost, routed):
+        if lost is not None and lost.name != node and not _is_dropped(peer, lost, known, left):
             yield AuditFinding(
                 code=FaultCode.WIREGUARD_PEER_MISSING,
                 device=state.device,

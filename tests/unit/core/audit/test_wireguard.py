@@ -147,8 +147,14 @@ def test_a_prefix_that_another_peer_has_taken_is_stolen():
 
 @pytest.mark.parametrize(
     ("prefix", "is_stolen"),
-    [("192.168.77.0/24", False), ("fd77::/64", False), ("10.244.0.0/16", True), (f"{MESH.node[0].node_ip}/32", True)],
-    ids=["of a site", "of IPv6", "of all pods", "of a node"],
+    [
+        ("192.168.77.0/24", False),
+        ("fd77::/64", False),
+        ("10.244.0.0/16", True),
+        (f"{MESH.node[0].node_ip}/32", True),
+        ("fd00:1::/64", True),
+    ],
+    ids=["of a site", "of IPv6", "of all pods", "of a node", "of a node's pods by IPv6"],
 )
 def test_what_is_no_node_s_may_go_from_one_peer_to_another(prefix, is_stolen):
     """The network of a site behind another site, an address that keepalived moves; nothing else knows whose it is."""
@@ -158,7 +164,10 @@ def test_what_is_no_node_s_may_go_from_one_peer_to_another(prefix, is_stolen):
     good = msgspec.structs.replace(GOOD, wireguard=(msgspec.structs.replace(DEVICE, peers=(PEER, OTHER, was)),))
     expected = [(FaultCode.ALLOWED_IPS_STOLEN, "KEY-C")] if is_stolen else []
 
-    assert expected == Life(msgspec.structs.replace(DEVICE, peers=(PEER, heir, now)), good=good).found()
+    first = msgspec.structs.replace(MESH.node[0], overlay_ip6="fd00:1::1")
+    mesh = msgspec.structs.replace(MESH, node=(first, *MESH.node[1:]))
+
+    assert expected == Life(msgspec.structs.replace(DEVICE, peers=(PEER, heir, now)), good=good, mesh=mesh).found()
 
 
 def test_a_prefix_that_the_mesh_gives_to_another_node_is_not_stolen():

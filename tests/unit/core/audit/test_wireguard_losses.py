@@ -32,8 +32,8 @@ def _without(snapshot: Snapshot, *names: str) -> Snapshot:
     return msgspec.structs.replace(snapshot, links=tuple(each for each in snapshot.links if each.name not in names))
 
 
-def _found(snapshot, *states, good: GoodState | None = GOOD, node="b1", mesh=MESH):
-    found = look_for_losses(snapshot, states, mesh=mesh, node=node, good=good)
+def _found(snapshot, *states, good: GoodState | None = GOOD, node="b1", mesh=MESH, unheard=()):
+    found = look_for_losses(snapshot, states, mesh=mesh, node=node, good=good, unheard=unheard)
     return [(each.code, each.subject, each.peer, each.culprit) for each in found]
 
 
@@ -82,6 +82,9 @@ def test_a_peer_that_kilo_has_dropped_is_no_loss_of_this_node():
 
     assert [] == _found(_seen(()), _with(STRANGER)) == _found(_seen(elsewhere), _with(STRANGER))
     assert [] == _found(_seen((to_tunnels,)), _with(STRANGER)), "it is the device's own"
+    emptied = [(FaultCode.WIREGUARD_PEER_MISSING, "KEY-A", "a1", "b1")]
+    assert emptied == _found(_seen(()), _with()) == _found(_seen(()), _with(), unheard=("a1", "a2"))
+    assert [] == _found(_seen(()), _with(), unheard=("a1", "a2", "a3")), "the only other location is dead"
     assert [(FaultCode.WIREGUARD_PEER_MISSING, "KEY-A", "a1", "b1")] == _found(_seen(()), _with(STRANGER), mesh=plain)
 
 
