@@ -1,4 +1,4 @@
-"""A kubeconfig's exec plugin, which asks a cloud for a token: it gets as long as any request, and is ended then.
+"""A kubeconfig's exec plugin, which asks a cloud for a token: it gets half a minute, and is ended then.
 
 lightkube waits for it without an end, so a plugin that hangs would keep its thread from anything else for ever.
 """
@@ -16,18 +16,21 @@ from lightkube.config.client_adapter import ExecAuth
 from lightkube.config.models import UserExec
 from lightkube.core.exceptions import ConfigError as KubeconfigError
 
+LEAST_S = 30.0
+"""A cloud's program begins slowly, and is asked seldom; a request that may take longer gives it as long."""
+
 
 class ExecPlugin(ExecAuth):
     """Authentication by a plugin.
 
     Args:
         plugin: of the kubeconfig.
-        timeout_s: of one run.
+        timeout_s: of a request.
     """
 
     def __init__(self, plugin: UserExec, timeout_s: float) -> None:
         super().__init__(plugin)
-        self._timeout_s = timeout_s
+        self._timeout_s = max(timeout_s, LEAST_S)
 
     def sync_auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
         """The client's call for each request: the plugin is asked where there is no token, or it is refused.
@@ -54,9 +57,10 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float
         KubeconfigError: it fails, or takes too long.
         OSError: it cannot be started.
     """
-    pipe = subprocess.PIPE
+    pipe, nobody = subprocess.PIPE, subprocess.DEVNULL
     # A group of its own: plugins are often shell scripts, and what those wait for must not outlast them.
-    with subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, process_group=0) as process:
+    # Nobody is there to be asked, and behind a terminal it would be stopped for reading.
+    with subprocess.Popen(command, env=environment, stdin=nobody, stdout=pipe, stderr=pipe, process_group=0) as process:
         try:
             output, words = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired as error:

@@ -48,12 +48,13 @@ class Promotions:
         self._settings = settings
         self._accused, self._well = Standing(), Standing()
         self._told: set[str] = set()
-        self._asked: tuple[Mark | RunHook, int] | None = None
+        self._asked: dict[Mark | RunHook, int] = {}
 
     def forget(self) -> None:
         """Begin all waits anew, as after a time without knowledge of one side."""
         self._accused.forget()
         self._well.forget()
+        self._asked.clear()
 
     def decide(self, look: Look, memory: Memory) -> Iterator[Action]:
         """What is to be done; at most one step."""
@@ -194,7 +195,7 @@ class Promotions:
                 is_untouched = len(missing) == len(change.marks)
                 if is_untouched and not self._is_wanted(look, change, accused):
                     yield from _abandon(look, memory, change, "the reason for a change has gone")
-                elif self._is_over(missing, waited_ns):
+                elif self._is_over(change, missing, waited_ns):
                     yield from self._give_up(look, memory, change, is_untouched=is_untouched)
                 elif not change.via or self._is_held(pair, change, waited_ns):
                     yield from self._set(look, memory, change, missing)
@@ -217,14 +218,15 @@ class Promotions:
         wait_ns = self._settings.detour_wait
         return waited_ns >= wait_ns or (waited_ns >= wait_ns // 2 and is_on(pair, change.via))
 
-    def _is_over(self, missing: Sequence[Mark], waited_ns: int) -> bool:
+    def _is_over(self, change: Change, missing: Sequence[Mark], waited_ns: int) -> bool:
         """Whether an attempt has taken too long: something undoes or refuses the marks, or the hook fails each time.
 
         Three times the wait for the detour is nine minutes at most, by the bound of the setting, so it ends before the
-        pins do, which last for ten.
+        pins do, which last for ten. What this process has not asked for nobody has refused: the API was cut, or another
+        process was the writer.
         """
-        is_open = bool(missing) or self._settings.kind is LeaderKind.HOOK
-        return is_open and waited_ns >= self._attempt_ns
+        is_refused = any(mark in self._asked for mark in missing) or (not missing and _hook_of(change) in self._asked)
+        return is_refused and waited_ns >= self._attempt_ns
 
     def _give_up(self, look: Look, memory: Memory, change: Change, *, is_untouched: bool) -> Iterator[Action]:
         """End an attempt that does not succeed. A new one waits as long as the first, and is in the budget too."""
@@ -254,7 +256,7 @@ class Promotions:
                 yield SetMark(mark=pending[0], version=look.version(pending[0].node))
             return
         if self._settings.kind is LeaderKind.HOOK:
-            hook = RunHook(location=change.location, former=change.former, leader=change.leader)
+            hook = _hook_of(change)
             if not self._may_ask(hook, look.now):
                 return
             yield hook
@@ -262,10 +264,10 @@ class Promotions:
 
     def _may_ask(self, wanted: Mark | RunHook, now: int) -> bool:
         """Whether to ask for a thing: what was asked for last and is undone or has failed is left alone for a while."""
-        last, asked_ns = self._asked or (None, now)
-        if last == wanted and now - asked_ns < self._settings.detour_wait // 2:
+        asked_ns = self._asked.get(wanted)
+        if asked_ns is not None and now - asked_ns < self._settings.detour_wait // 2:
             return False
-        self._asked = (wanted, now)
+        self._asked[wanted] = now
         return True
 
     # --- the way back ------------------------------------------------------------------------------
@@ -299,6 +301,10 @@ class Promotions:
         if message not in self._told:
             self._told.add(message)
             yield Tell(node=node, reason=reason, message=message, is_warning=True)
+
+
+def _hook_of(change: Change) -> RunHook:
+    return RunHook(location=change.location, former=change.former, leader=change.leader)
 
 
 def _way_back(change: Change) -> tuple[str, str]:
