@@ -11,9 +11,11 @@ set -eu
 
 what=$1 file=$2
 shift 2
-# Nobody is asked: a configuration that was edited stays, and the new sample is put beside it (.dpkg-dist).
+# Nobody is asked: a configuration that was edited stays, and the new sample is put beside it (.dpkg-dist). One that the
+# new version refuses ends this here, with that node drained for ten minutes at most.
 install='DEBIAN_FRONTEND=noninteractive apt-get install -y -q -o Dpkg::Options::=--force-confdef \
-    -o Dpkg::Options::=--force-confold /var/tmp/meshwatchd.deb </dev/null && rm /var/tmp/meshwatchd.deb'
+    -o Dpkg::Options::=--force-confold /var/tmp/meshwatchd.deb </dev/null && rm /var/tmp/meshwatchd.deb &&
+    meshwatchd --check >/dev/null'
 for node; do
     echo "==> $node"
     case $what in
@@ -25,7 +27,8 @@ for node; do
     package)
         scp -q "$file" "root@$node:/var/tmp/meshwatchd.deb"
         if ! ssh "root@$node" systemctl --quiet is-active meshwatchd; then
-            ssh "root@$node" "$install"
+            # A first installation has no key yet.
+            ssh "root@$node" "${install% &&*}"
             echo "$node: no daemon runs; next: systemctl enable --now meshwatchd"
             continue
         fi
