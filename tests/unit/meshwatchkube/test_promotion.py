@@ -415,6 +415,17 @@ def test_an_attempt_that_a_controller_undoes_ends():
     assert "has not followed" in told[1].message
 
 
+def test_a_writer_that_has_asked_for_nothing_yet_gives_nothing_up():
+    """The API was cut in the middle of the marks, or another process was the writer: nobody has refused anything."""
+    led = cluster(node("b1", leader="true"))
+    half = cluster(node("b1", leader="true"), node("b2", leader="true"))
+    memory, _ = _play(Promotions(SETTINGS), look(BROKEN, led), look(BROKEN, led, at_s=300))
+    after, actions = _play(Promotions(SETTINGS), look(BROKEN, half, memory, at_s=300 + 200))
+
+    assert (memory, ["b1"]) == (after, [action.mark.node for action in actions if isinstance(action, SetMark)])
+    assert 1 == len(actions)
+
+
 def test_an_attempt_of_which_nothing_is_left_ends():
     """A webhook takes the mark out of each request."""
     memory, done = _live(Promotions(SETTINGS), 410, apply=_stripped)
