@@ -70,6 +70,9 @@ class Promotions:
         self._well.note((_way_back(each) for each in memory.changes if self._is_well(look, each)), look.now)
         if not accused:
             self._told.clear()
+        if moving is None:
+            # What was asked for in another change says nothing of the next one.
+            self._asked.clear()
         for change in memory.changes if self._settings.mode is Mode.ENFORCE else ():
             steps = tuple(self._go_on(look, memory, change, accused))
             if steps:

@@ -6,6 +6,7 @@ from functools import partial
 
 import msgspec
 
+from meshwatchkube.actions import SetMark
 from meshwatchkube.leaders import KILO_LEADER, Mark
 from meshwatchkube.memory import Phase, decode, encode
 from meshwatchkube.promotion import Promotions
@@ -137,3 +138,18 @@ def test_a_dry_run_asks_for_the_second_change_as_for_a_first():
     after, actions = _play(promotions, *looks)
     assert (memory, [True, True]) == (after, [each.is_dry for each in actions[:2]])
     assert ["MeshPromotionDryRun"] == _reasons(actions)
+
+
+def test_what_was_asked_for_in_an_earlier_change_says_nothing_of_this_one():
+    """The same mark, weeks later: this attempt has asked for nothing yet, since the API was cut."""
+    promotions = Promotions(SETTINGS)
+    led = cluster(node("b1", leader="true"))
+    broken = mesh(active="a2-b2", reports=accusing("b1"))
+    begun, _ = _play(promotions, look(broken, led), look(broken, led, at_s=300))
+    _, asked = _play(promotions, look(broken, led, begun, at_s=330))
+    assert ["b2"] == [action.mark.node for action in asked if isinstance(action, SetMark)]
+
+    _play(promotions, look(mesh(), led, at_s=900))
+    again, _ = _play(promotions, look(broken, led, at_s=1000), look(broken, led, at_s=1300))
+    _, actions = _play(promotions, look(broken, led, again, at_s=1500))
+    assert ["b2"] == [action.mark.node for action in actions if isinstance(action, SetMark)]
