@@ -84,6 +84,11 @@ def holds(prefix: str, address: str) -> bool:
     return ":" not in prefix and ":" not in address and covers(prefix, address)
 
 
+def is_part(narrow: str, wide: str) -> bool:
+    """Whether a prefix is within another and not the same; those of IPv6 are not in question."""
+    return ":" not in narrow and ":" not in wide and narrow != wide and covers(wide, narrow)
+
+
 def overlap(one: str, other: str) -> bool:
     """Whether two prefixes have an address in common: one of them holds the other."""
     (first, last), (begin, end) = span(one), span(other)

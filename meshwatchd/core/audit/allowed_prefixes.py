@@ -11,13 +11,13 @@ the mesh's agent's picture, which is its word against ours, and is not judged.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from ipaddress import ip_address, ip_network
 
 from meshwatchd.core.audit.expected_entries import home_of
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.prefixes import covers
+from meshwatchd.model.prefixes import is_part
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, WireGuardPeer, WireGuardState
 from meshwatchd.model.topology import Node
@@ -55,7 +55,7 @@ def missing_prefixes(
             # Kilo routes no node that has no address of its own there.
             yield _missing(state, other, node, (address, other.pod_cidr, of_pods))
         if of_pods is not None:
-            yield from _taken_in_part(state, other, node, (of_pods, odd))
+            yield from _taken_in_part(state, other, node, right=of_pods, odd=odd)
 
 
 def _missing(state: WireGuardState, other: Node, node: str, what: tuple[str, str, WireGuardPeer]) -> AuditFinding:
@@ -79,25 +79,32 @@ def _missing(state: WireGuardState, other: Node, node: str, what: tuple[str, str
     )
 
 
-_Odd = list[tuple[str, WireGuardPeer]]
-
-
-def _odd_prefixes(state: WireGuardState, mesh: MeshSettings) -> _Odd:
-    """Those that are no node and no node's pods; a mesh in health has hardly any, however large."""
+def _odd_prefixes(state: WireGuardState, mesh: MeshSettings) -> dict[str, WireGuardPeer]:
+    """Those that are no node and no node's pods, and who has them; a mesh in health has hardly any, however large."""
     known = {node.pod_cidr for node in mesh.node}
     known |= {f"{address}/32" for node in mesh.node for address in (node.node_ip, node.wireguard_ip)}
-    return [(each, peer) for peer in state.peers for each in peer.allowed_ips if each not in known]
+    return {each: peer for peer in state.peers for each in peer.allowed_ips if each not in known}
+
+
+def parts_elsewhere(odd: Mapping[str, WireGuardPeer], right: WireGuardPeer, pods: str) -> dict[str, list[str]]:
+    """The parts of a node's pods that other peers have, by the keys of these: the longer prefix counts.
+
+    Args:
+        odd: prefixes that the mesh's agent gives to nobody, and who has them.
+        right: the peer that has the pods.
+        pods: of the node.
+    """
+    parts: dict[str, list[str]] = {}
+    for prefix, thief in odd.items():
+        if thief.public_key != right.public_key and is_part(prefix, pods):
+            parts.setdefault(thief.public_key, []).append(prefix)
+    return parts
 
 
 def _taken_in_part(
-    state: WireGuardState, other: Node, node: str, held: tuple[WireGuardPeer, _Odd]
+    state: WireGuardState, other: Node, node: str, *, right: WireGuardPeer, odd: Mapping[str, WireGuardPeer]
 ) -> Iterator[AuditFinding]:
-    right, odd = held
-    parts: dict[str, list[str]] = {}
-    for prefix, thief in odd:
-        if thief.public_key != right.public_key and _is_part(prefix, other.pod_cidr):
-            parts.setdefault(thief.public_key, []).append(prefix)
-    for key, taken in parts.items():
+    for key, taken in parts_elsewhere(odd, right, other.pod_cidr).items():
         yield AuditFinding(
             code=FaultCode.ALLOWED_IPS_STOLEN,
             device=state.device,
@@ -109,10 +116,6 @@ def _taken_in_part(
                 f"peer {right.public_key} has {other.pod_cidr} of {other.name}, and the longer prefix counts",
             ),
         )
-
-
-def _is_part(prefix: str, of: str) -> bool:
-    return ":" not in prefix and ":" not in of and covers(of, prefix)
 
 
 def is_peer_of(node: Node, peer: WireGuardPeer) -> bool:

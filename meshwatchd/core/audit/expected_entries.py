@@ -175,7 +175,7 @@ class Expectations:
         for address, lladdr in self._lladdr.items():
             self._holders.setdefault(lladdr, []).append(address)
         self._routed = {each.via for each in present.routes}
-        self._present = present
+        self.present = present
 
     def peers(self) -> tuple[Expected, ...]:
         """One for each peer that has or had anything here, by gateway."""
@@ -211,7 +211,7 @@ class Expectations:
     @cached_property
     def _traces(self) -> dict[str, None]:
         """Gateways of routes in use, and of pods that flannel itself routes: others carry nothing."""
-        used = {each.via: None for each in (*self._present.routes, *self._was.routes) if each.via}
+        used = {each.via: None for each in (*self.present.routes, *self._was.routes) if each.via}
         traces = {*self._lladdr, *self._was_lladdr, *used}
         mine = {each.overlay_ip: None for each in self._mesh.node if each.overlay_ip in traces and self._is_ours(each)}
         return {**used, **mine}
@@ -234,7 +234,7 @@ class Expectations:
     @cached_property
     def _has_others(self) -> bool:
         """Whether a peer has its entries: the kernel may learn a neighbour by itself, and makes none permanent."""
-        permanent = {each.address for each in self._present.neighbours if each.is_permanent}
+        permanent = {each.address for each in self.present.neighbours if each.is_permanent}
         return not permanent.isdisjoint(self._routed)
 
     def _has_forwarding(self, gateway: str, node: Node | None) -> bool:
@@ -302,7 +302,7 @@ class Expectations:
 
     @cached_property
     def _pairs(self) -> tuple[dict[str, Pair], dict[str, Pair]]:
-        return pairs_of(self._present), pairs_of(self._was)
+        return pairs_of(self.present), pairs_of(self._was)
 
     def _hello_of(self, node: Node | None) -> Hello | None:
         """The word of a living node."""

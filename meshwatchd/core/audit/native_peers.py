@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import ip_address, ip_network
 
+from meshwatchd.core.audit.allowed_prefixes import parts_elsewhere
 from meshwatchd.core.audit.native_route import is_native
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD, FLANNEL_WORDS
-from meshwatchd.model.prefixes import covers, holds
+from meshwatchd.model.prefixes import holds, is_part
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import WireGuardPeer, WireGuardState
 from meshwatchd.model.topology import Node
@@ -243,14 +244,9 @@ def _missing(known: Known, other: Node, holders: Mapping[str, WireGuardPeer]) ->
 def _taken_in_part(
     known: Known, other: Node, holder: WireGuardPeer, odd: Mapping[str, WireGuardPeer]
 ) -> Iterator[AuditFinding]:
-    """The longer prefix counts: packets for a part of a node's pods go to another peer."""
-    parts: dict[str, list[str]] = {}
-    for prefix, thief in odd.items():
-        if thief.public_key != holder.public_key and _is_part(prefix, other.pod_cidr):
-            parts.setdefault(thief.public_key, []).append(prefix)
-    for key, taken in parts.items():
-        if (thief_now := known.peer(key)) is not None:
-            yield _stolen(known, other, thief_now, tuple(taken))
+    for key, taken in parts_elsewhere(odd, holder, other.pod_cidr).items():
+        if (thief := known.peer(key)) is not None:
+            yield _stolen(known, other, thief, tuple(taken))
 
 
 def _stolen(known: Known, other: Node, thief: WireGuardPeer, taken: tuple[str, ...]) -> AuditFinding:
@@ -280,11 +276,4 @@ def _stolen(known: Known, other: Node, thief: WireGuardPeer, taken: tuple[str, .
 
 def _is_wider(peer: WireGuardPeer | None, prefix: str) -> bool:
     """Whether a peer may carry a prefix by a wider one."""
-    return peer is not None and any(_is_part(prefix, each) for each in peer.allowed_ips)
-
-
-def _is_part(narrow: str, wide: str) -> bool:
-    """Whether a prefix is within another and not the same."""
-    if ":" in narrow or ":" in wide or narrow == wide:
-        return False
-    return covers(wide, narrow)
+    return peer is not None and any(is_part(prefix, each) for each in peer.allowed_ips)

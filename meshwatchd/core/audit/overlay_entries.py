@@ -19,7 +19,7 @@ import msgspec
 
 from meshwatchd.core.audit.daemon_routes import audit_hops
 from meshwatchd.core.audit.device_sizes import shrunk_devices
-from meshwatchd.core.audit.expected_entries import Expected, entries_of, is_understood
+from meshwatchd.core.audit.expected_entries import Expected, is_understood
 from meshwatchd.core.audit.native_route import audit_native
 from meshwatchd.core.audit.overlay_setup import audit_setup
 from meshwatchd.core.audit.switch_ports import audit_switch
@@ -37,9 +37,8 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
     setup = [*audit_setup(link, view.mesh, view.node, view.hellos)] if link is not None and link.is_up else []
     if not is_understood(link, device):
         return (*setup, *audit_native(view), *audit_hops(view), *audit_switch(view))
-    present = entries_of(view.snapshot, device)
     expectations = view.expectations()
-    peers = expectations.peers()
+    present, peers = expectations.present, expectations.peers()
     wanted = _everything(peers, expectations.remembered(), device)
     index = _Index(present, view.snapshot)
     if link is None:

@@ -25,7 +25,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from meshwatchd.core.audit.allowed_prefixes import is_of_mesh, is_peer_of, missing_prefixes
+from meshwatchd.core.audit.allowed_prefixes import MAX_TOLD, is_of_mesh, is_peer_of, missing_prefixes
 from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.core.audit.native_peers import Known, audit_native_peers, endpoint_evidence, is_hidden, is_private
 from meshwatchd.core.audit.wireguard_changes import STALE_NS
@@ -49,9 +49,6 @@ FIRST_HANDSHAKE_NS = 15 * SECOND
 """Three attempts, five seconds apart. A tunnel that has rested shakes hands like a new one."""
 
 _SILENCE = (FaultCode.WIREGUARD_NO_HANDSHAKE, FaultCode.WIREGUARD_NO_DATA)
-
-MAX_TOLD = 4
-"""Prefixes in one sentence."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from meshwatchd.core.audit.allowed_prefixes import is_peer_of
+from meshwatchd.core.audit.allowed_prefixes import MAX_TOLD, is_peer_of
 from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.core.audit.native_peers import Known, advice
 from meshwatchd.core.audit.native_route import is_native
@@ -28,9 +28,6 @@ from meshwatchd.model.prefixes import covers
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, Snapshot, WireGuardPeer, WireGuardState
 from meshwatchd.model.topology import Node
-
-MAX_TOLD = 4
-"""Prefixes in one sentence."""
 
 
 def has_lost_tunnel(snapshot: Snapshot, mesh: MeshSettings, good: GoodState | None) -> bool:
@@ -79,7 +76,7 @@ def look_for_losses(
     for state in running:
         if state.device == device:
             known = Known(state=state, was=was, mesh=mesh, node=node, hellos=hellos)
-            yield from _lost_peers(known, was, _Left(_routed(snapshot, mesh), unheard))
+            yield from _lost_peers(known, was, _Around(_routed(snapshot, mesh), unheard))
 
 
 def _down(link: Link | None, node: str) -> Iterator[AuditFinding]:
@@ -105,28 +102,28 @@ def _routed(snapshot: Snapshot, mesh: MeshSettings) -> frozenset[str] | None:
     return frozenset(each.dst for each in routes if each.table == MAIN_TABLE and ":" not in each.dst)
 
 
-class _Left(NamedTuple):
+class _Around(NamedTuple):
     """What is routed into the device, None where no agent takes peers away; and who is taken for dead."""
 
     routed: frozenset[str] | None
     unheard: Collection[str]
 
 
-def _is_dropped(peer: WireGuardPeer, lost: Node, known: Known, left: _Left) -> bool:
+def _is_dropped(peer: WireGuardPeer, lost: Node, known: Known, around: _Around) -> bool:
     """Whether no route leads to a peer any more; the one to all tunnel addresses is the device's own, and stays.
 
     A device without any peer was emptied, unless all of that location are taken for dead.
     """
-    if left.routed is None:
+    if around.routed is None:
         return False
     tunnel = f"{lost.wireguard_ip}/32" if lost.wireguard_ip != lost.node_ip else ""
     prefixes = [each for each in peer.allowed_ips if ":" not in each and each != tunnel]
     has_others = any(each.allowed_ips for each in known.state.peers)
-    are_dead = all(each.name in left.unheard for each in known.mesh.node if each.location == lost.location)
-    return (has_others or are_dead) and not any(covers(dst, each) for dst in left.routed for each in prefixes)
+    are_dead = all(each.name in around.unheard for each in known.mesh.node if each.location == lost.location)
+    return (has_others or are_dead) and not any(covers(dst, each) for dst in around.routed for each in prefixes)
 
 
-def _lost_peers(known: Known, was: WireGuardState, left: _Left) -> Iterator[AuditFinding]:
+def _lost_peers(known: Known, was: WireGuardState, around: _Around) -> Iterator[AuditFinding]:
     state, node = known.state, known.node
     # Where pods are routed straight into the tunnel each prefix is looked for (core.audit.native_peers).
     present = {peer.public_key for peer in state.peers if peer.allowed_ips or is_native(known.mesh)}
@@ -136,7 +133,7 @@ def _lost_peers(known: Known, was: WireGuardState, left: _Left) -> Iterator[Audi
         if peer.public_key in present or not taken.isdisjoint(peer.allowed_ips):
             continue
         lost = next((each for each in known.mesh.node if is_peer_of(each, peer)), None)
-        if lost is not None and lost.name != node and not _is_dropped(peer, lost, known, left):
+        if lost is not None and lost.name != node and not _is_dropped(peer, lost, known, around):
             yield AuditFinding(
                 code=FaultCode.WIREGUARD_PEER_MISSING,
                 device=state.device,
