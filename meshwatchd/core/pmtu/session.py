@@ -301,9 +301,9 @@ class SizeSession:
                 self.missed_at, self._looks_in_vain = self._asked_at, 0
 
     def _passed(self, size_bytes: int, now: int) -> None:
-        if self._is_unheard and size_bytes < max(self.goal_bytes, SMALL_BYTES + 1):
-            if self.state is SizeState.BASE:
-                self.both_bytes = self.outbound_bytes = SMALL_BYTES if self.goal_bytes else 0
+        if self._is_unheard and size_bytes == SMALL_BYTES:
+            if self.goal_bytes and self.state is SizeState.BASE:
+                self.both_bytes = self.outbound_bytes = SMALL_BYTES
             if self.goal_bytes:
                 self.state, self.due = SizeState.COMPLETE, now
             return
