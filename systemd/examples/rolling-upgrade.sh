@@ -14,8 +14,8 @@ shift 2
 # Nobody is asked: a configuration that was edited stays, and the new sample is put beside it (.dpkg-dist). One that the
 # new version refuses ends this here, with that node drained for ten minutes at most.
 install='DEBIAN_FRONTEND=noninteractive apt-get install -y -q -o Dpkg::Options::=--force-confdef \
-    -o Dpkg::Options::=--force-confold /var/tmp/meshwatchd.deb </dev/null && rm /var/tmp/meshwatchd.deb &&
-    meshwatchd --check >/dev/null'
+    -o Dpkg::Options::=--force-confold /var/tmp/meshwatchd.deb </dev/null && rm /var/tmp/meshwatchd.deb'
+check='meshwatchd --check >/dev/null'
 for node; do
     echo "==> $node"
     case $what in
@@ -28,13 +28,13 @@ for node; do
         scp -q "$file" "root@$node:/var/tmp/meshwatchd.deb"
         if ! ssh "root@$node" systemctl --quiet is-active meshwatchd; then
             # A first installation has no key yet.
-            ssh "root@$node" "${install% &&*}"
+            ssh "root@$node" "$install"
             echo "$node: no daemon runs; next: systemctl enable --now meshwatchd"
             continue
         fi
         # Traffic moves off the node first, so that its silence is no alarm. The new daemon takes a moment to answer.
         ssh "root@$node" 'meshwatchctl drain --for 10min --reason upgrade'
-        ssh "root@$node" "$install"
+        ssh "root@$node" "$install && $check"
         ssh "root@$node" 'tries=30
             until meshwatchctl undrain; do
                 tries=$((tries - 1))
