@@ -109,7 +109,10 @@ def trials() -> tuple[Trial, ...]:
     return tuple(sorted(found, key=lambda each: TOPOLOGIES.index(each.topology)))
 
 
-OF_ONE_PEER = ("fdb-entry-missing", "fdb-entry-wrong", "neighbour-missing", "neighbour-wrong-mac", "pod-route-missing")
+OF_ONE_PEER = (
+    *("fdb-entry-missing", "fdb-entry-wrong", "neighbour-missing", "neighbour-wrong-mac", "pod-route-missing"),
+    "neighbour-wrong-mac-noarp",
+)
 OF_THE_TUNNEL = (
     *("wireguard-key-mismatch", "wireguard-no-handshake", "wireguard-no-data", "wireguard-endpoint-moved"),
     *("allowed-ips-stolen", "one-way-break", "wireguard-device-missing", "wireguard-peer-missing"),

@@ -13,10 +13,13 @@ from types import MappingProxyType
 from netnslab import node_state
 from netnslab.fault_plans import VXLAN_PORT
 from netnslab.filter_plans import drop_rule, host_hook, node_filter, port_filter
+from netnslab.flannel import pod_network_of
 from netnslab.ownership import Step
 from netnslab.pods import BRIDGE
 from netnslab.site import WAN
-from netnslab.state_plans import STATE_PLANS, Change, Scene, pod_route
+from netnslab.state_plans import NOBODYS_MAC, STATE_PLANS, STRANGE_PRIORITY, Change, Scene, pod_route
+from netnslab.topology import Node
+from netnslab.wireguard import generate_keys
 
 AT_LEADERS = (
     *("overlay-device-missing", "overlay-device-down", "overlay-emptied", "overlay-mismatch"),
@@ -71,6 +74,42 @@ def bare_peer(scene: Scene) -> Change:
     return Change(do=(scene.step("wg", f"{command} ''"),), undo=(scene.step("wg", f"{command} {peer['allowed']}"),))
 
 
+def node_forgotten(scene: Scene) -> Change:
+    """A script that writes the prefixes of a location's pods, and of its nodes all but one."""
+    far, peer = _far(scene), next(iter(node_state.peers(scene.here, scene.tunnel).values()))
+    kept = [each for each in peer["allowed"].split(",") if each != f"{far.node_ip}/32"]
+    command = f"set {scene.tunnel} peer {peer['key']} allowed-ips"
+    return Change(
+        do=(scene.step("wg", f"{command} {','.join(kept)}"),),
+        undo=(scene.step("wg", f"{command} {peer['allowed']}"),),
+    )
+
+
+def half_of_the_pods_stolen(scene: Scene) -> Change:
+    """A peer that nobody has met is given half of one node's pods: the longer prefix counts, and none is taken away."""
+    (thief,) = generate_keys(1)
+    command = f"set {scene.tunnel} peer {thief.public}"
+    half = f"{scene.peer.pod_cidr.partition('/')[0]}/25"
+    return Change(
+        do=(scene.step("wg", f"{command} allowed-ips {half}"),), undo=(scene.step("wg", f"{command} remove"),)
+    )
+
+
+def neighbour_without_arp(scene: Scene) -> Change:
+    """A wrong MAC in an entry that nobody is ever asked about: `nud noarp`."""
+    entry = f"{scene.peer.overlay_ip} lladdr {NOBODYS_MAC} dev {scene.flannel.relay_device}"
+    return Change(
+        do=(scene.step("ip", f"neighbour replace {entry} nud noarp"),),
+        undo=STATE_PLANS["neighbour-wrong-mac"](scene).undo,
+    )
+
+
+def pods_dropped_by_a_rule(scene: Scene) -> Change:
+    """A rule of another program drops what comes out of the bridge; no table is looked up for it."""
+    rule = f"iif {BRIDGE} to {pod_network_of(scene.lab.topology)} priority {STRANGE_PRIORITY} blackhole"
+    return Change(do=(scene.step("ip", f"rule add {rule}"),), undo=(scene.step("ip", f"rule del {rule}"),))
+
+
 def cable_pulled(scene: Scene) -> Change:
     """No carrier: the leader notices, and nobody else does."""
     port = scene.victim.switch_port
@@ -88,8 +127,7 @@ def node_route(scene: Scene, kind: str = "", way: str = "") -> Change:
         kind: of the route, such as unreachable.
         way: its device.
     """
-    remote = scene.lab.topology.remote_locations(scene.victim.name)[0]
-    prefix = f"{scene.lab.topology.members(remote.name)[-1].node_ip}/32"
+    prefix = f"{_far(scene).node_ip}/32"
     line = scene.here.run(["ip", "route", "show", prefix], check=True).stdout.strip()
     other = " ".join(word for word in (kind, prefix, way) if word)
     return Change(
@@ -107,6 +145,12 @@ def pod_route_on_the_lan(scene: Scene) -> Change:
     )
 
 
+def _far(scene: Scene) -> Node:
+    """A member of the location that the victim's tunnel leads to."""
+    remote = scene.lab.topology.remote_locations(scene.victim.name)[0]
+    return scene.lab.topology.members(remote.name)[-1]
+
+
 FORM_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
     {
         **{f"{kind}-leader": STATE_PLANS[kind] for kind in AT_LEADERS},
@@ -120,6 +164,10 @@ FORM_PLANS: Mapping[str, Callable[[Scene], Change]] = MappingProxyType(
         "forwarding-off-bridge": forwarding_off_by_bridge,
         "leader-dead-cable": cable_pulled,
         "wireguard-peer-missing-bare": bare_peer,
+        "allowed-ips-missing-node": node_forgotten,
+        "allowed-ips-stolen-pods": half_of_the_pods_stolen,
+        "neighbour-wrong-mac-noarp": neighbour_without_arp,
+        "pod-route-diverted-rule": pods_dropped_by_a_rule,
         "pod-route-escaped-lan": pod_route_on_the_lan,
         "pod-route-diverted-node": partial(node_route, kind="unreachable"),
         "pod-route-diverted-lan": partial(node_route, way="dev eth0"),

@@ -179,7 +179,7 @@ def usual_place(topology: Topology, kind: str) -> tuple[str, str]:
     return last.leader, member if kind in _OF_LEADERS else first.leader
 
 
-_OF_PODS = frozenset(("allowed-ips-missing", "pod-route-diverted", "pod-network-broken-way"))
+_OF_PODS = frozenset(("allowed-ips-missing", "allowed-ips-stolen-pods", "pod-route-diverted", "pod-network-broken-way"))
 _OF_MEMBERS = frozenset(
     (
         *("overlay-device-missing", "overlay-device-down", "overlay-emptied", "mtu-misconfigured"),
@@ -193,7 +193,7 @@ _OF_MEMBERS = frozenset(
         ),
         *("overlay-mismatch", "neighbour-wrong"),
         *("pod-route-missing", "kubelet-unreachable", "probe-port-blocked"),
-        *("conntrack-invalid", "overlay-black-hole-member"),
+        *("conntrack-invalid", "overlay-black-hole-member", "neighbour-wrong-mac-noarp", "pod-route-diverted-rule"),
         *("pod-network-broken", "pod-network-broken-tcp", "pod-network-broken-udp", "pod-network-broken-output"),
         *("pod-route-diverted-unreachable", "pod-route-diverted-bridge", "pod-route-diverted-address"),
     )

@@ -16,6 +16,7 @@ from netnslab import Inhabitant, Lab, cilium_agent, conntrack, node_state, wg_qu
 from netnslab.cluster_plans import CLUSTER_PLANS
 from netnslab.fabric import fabric_of
 from netnslab.flannel import Flannel
+from netnslab.form_plans import FORM_PLANS
 from netnslab.native_plans import NATIVE_PLANS
 from netnslab.overlays import overlay_of
 from netnslab.poison import NEXT_HOP_BYTES
@@ -459,25 +460,22 @@ WITNESSES: Mapping[str, Witness] = {
     "neighbour-wrong-gateway": pair_is_cut,
     "node-route-blocked": pair_is_cut,
     "node-route-blocked-neighbour": pair_is_cut,
-    "overlay-device-missing-leader": victim_is_cut,
-    "overlay-device-down-leader": victim_is_cut,
-    "overlay-emptied-leader": victim_is_cut,
-    "overlay-mismatch-leader": victim_is_cut,
+    **{f"overlay-{lost}-leader": victim_is_cut for lost in ("device-missing", "device-down", "emptied", "mismatch")},
     "fdb-entry-missing-leader": pair_is_cut,
     "fdb-entry-wrong-leader": pair_is_cut,
     "wireguard-blocked-firewall": nothing_leaves_the_location,
     "one-way-break-input": nothing_leaves_the_location,
     "one-way-break-output": nothing_leaves_the_location,
-    "overlay-black-hole-input": victim_is_cut,
-    "overlay-black-hole-output": victim_is_cut,
-    "overlay-black-hole-ingress": victim_is_cut,
-    "overlay-black-hole-egress": victim_is_cut,
-    "overlay-black-hole-member": victim_is_cut,
+    **{kind: victim_is_cut for kind in FORM_PLANS if kind.startswith("overlay-black-hole")},
     "relay-not-forwarding-policy": nothing_is_relayed,
     "forwarding-off-leader": nothing_is_relayed,
     "forwarding-off-device": nothing_is_relayed,
     "pod-route-diverted-node": the_node_alone_is_refused,
     "pod-route-diverted-lan": the_node_alone_is_cut,
+    "allowed-ips-missing-node": the_node_alone_is_cut,
+    "allowed-ips-stolen-pods": pods_are_not_relayed,
+    "neighbour-wrong-mac-noarp": pair_is_cut,
+    "pod-route-diverted-rule": pods_of_the_victim_are_cut,
     "forwarding-off-bridge": pods_of_the_victim_are_cut,
     "leader-dead-cable": victim_is_cut,
     "wireguard-peer-missing-bare": nothing_leaves_the_location,
