@@ -95,10 +95,8 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.PROBE_PORT_BLOCKED: frozenset((FaultCode.NODE_UNREACHABLE,)),
         FaultCode.POD_NETWORK_BROKEN: frozenset((FaultCode.POD_NETWORK_BROKEN,)),
         FaultCode.PROBES_ONLY: frozenset((FaultCode.PROBES_ONLY, FaultCode.POD_UNREACHABLE)),
-        FaultCode.NEIGHBOUR_MISSING: _CUT_OFF,
-        FaultCode.NEIGHBOUR_WRONG_MAC: _CUT_OFF,
-        FaultCode.FDB_ENTRY_MISSING: _CUT_OFF,
-        FaultCode.FDB_ENTRY_WRONG: _CUT_OFF,
+        **dict.fromkeys((FaultCode.NEIGHBOUR_MISSING, FaultCode.NEIGHBOUR_WRONG_MAC), _CUT_OFF),
+        **dict.fromkeys((FaultCode.FDB_ENTRY_MISSING, FaultCode.FDB_ENTRY_WRONG), _CUT_OFF),
     }
 )
 """What is worth telling, and which verdicts of probes it is the cause of: faults of a node as a whole and of the
@@ -132,7 +130,6 @@ _OF_LEADERS = frozenset((FaultCode.ONE_WAY_BREAK, FaultCode.PROBES_ONLY))
 """Verdicts about the other end of a tunnel. Only a leader sees both directions of it, and what is behind it apart from
 what is behind its own overlay."""
 
-
 _OF_LAN = frozenset((FaultCode.DUPLICATE_ADDRESS, FaultCode.MAC_MOVED, FaultCode.NEIGHBOUR_WRONG))
 _OF_PATHS = (_UNDERLAY_LOST | {FaultCode.UNDETERMINED}) - {
     *(FaultCode.NODE_UNREACHABLE, FaultCode.POD_UNREACHABLE, FaultCode.LOCAL)
@@ -158,7 +155,6 @@ _SEEN_BY_OTHERS = frozenset(
 _SOME_PASS = frozenset((FaultCode.CONNTRACK_FULL, FaultCode.OVERLAY_NEW_FLOWS))
 _OF_SOME_RELAY = frozenset((FaultCode.PROBES_ONLY, FaultCode.PROBE_PORT_BLOCKED))
 """Where no pod of the other location answers, or no probe: it may be any relay, and whoever can tell has told which."""
-
 
 _OF_WHATEVER_WAS_FOUND = frozenset((FaultCode.WIREGUARD_BLOCKED, FaultCode.OVERLAY_BLACK_HOLE, FaultCode.PROBES_ONLY))
 
@@ -241,19 +237,21 @@ def _passed_on(node: str, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
         elif is_leader and hello.view.is_leader and name != node:
             # Where each node leads itself, who has lost its way to all others may reach one on its LAN alone.
             is_native = hello.view.is_native
-            yield from (told for told in of_itself if is_native or told.fault in _CUT_OFF_BY)
+            yield from (told for told in of_itself if is_native or told.fault in _CUT_OFF_BY or _cuts_a_node_off(told))
 
 
 def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
     """What peers have told, without words of other versions, and without what this node has said itself."""
     own = hellos.get(node)
     home = own.home if own is not None else ""
+    near = {name for name, hello in hellos.items() if home and hello.home == home}
+    leaders = {name for name in near if hellos[name].view.is_leader}
     return tuple(
         PeerFault(
             fault=FaultCode(told.fault),
             culprit=told.culprit,
             source=NodeName(name),
-            is_own_leader=bool(home) and hello.home == home and hello.view.is_leader,
+            is_own_leader=name in leaders,
             # A leader does not reach a member: the member blames the leader, and the others the member.
             blamed=told.culprit if told.peer == node else told.peer,
             loses_tunnel_with_pods=told.culprit in hellos and hellos[told.culprit].view.loses_tunnel_with_pods,
@@ -261,14 +259,17 @@ def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
         for name, hello in sorted(hellos.items())
         if name != node
         for told in hello.faults
-        if told.fault in _IS_BELIEVED and _is_to_be_heard(told, node, is_neighbour=bool(home) and hello.home == home)
-        if not told.peer or _is_cut_off_by(told, name) or _may_clear(told, hello.home, hellos)
+        if told.fault in _IS_BELIEVED and _is_to_be_heard(told, node, is_neighbour=name in near)
+        # Who is cut off hears it from its own leader alone.
+        if not told.peer
+        or (_cuts_a_node_off(told) and (told.culprit == name or (told.peer == node and name in leaders)))
+        or _may_clear(told, hello.home, hellos)
     )
 
 
-def _is_cut_off_by(told: ToldFault, source: str) -> bool:
-    """Whether a node says of itself that its tunnel carries another one no more."""
-    return told.fault == FaultCode.ALLOWED_IPS_MISSING and told.culprit == source
+def _cuts_a_node_off(told: ToldFault) -> bool:
+    """Whether a tunnel carries one node no more, of which both ends hear nothing."""
+    return told.fault == FaultCode.ALLOWED_IPS_MISSING and bool(told.peer)
 
 
 def _may_clear(told: ToldFault, home: str, hellos: Mapping[str, Hello]) -> bool:
