@@ -78,10 +78,11 @@ PATH_FAULTS = (
         code=FaultCode.NODE_UNREACHABLE,
         layer=Layer.RELAY,
         severity=Severity.WARNING,
-        title="one remote node is silent while its neighbours answer over the same path",
+        title="one node is cut off or loses packets while its neighbours are reached over the same path",
         remedy="look at that node; no path is to blame",
-        about="One node of the other location answers nothing while its neighbours answer over the same path. The path"
-        " is good, so nothing is moved.",
+        about="One node answers nothing, or too little, while its neighbours answer over the same path. The path is"
+        " good: nothing is moved. A node that names itself does not reach its own leader, or loses packets on the way,"
+        " while its neighbours report that they reach the same leader.",
     ),
     Fault(
         code=FaultCode.ADDRESS_FAMILY_BROKEN,

@@ -20,8 +20,8 @@ from typing import Final, Protocol
 
 from meshwatchd.adapters.hello.port import HelloPort
 from meshwatchd.adapters.storage import mesh_file
+from meshwatchd.core.audit.confession import confess
 from meshwatchd.core.audit.node_names import audit_names
-from meshwatchd.core.audit.peer_faults import confess
 from meshwatchd.core.membership.greeting_plan import plan_greetings
 from meshwatchd.core.membership.hello_schedule import Pace
 from meshwatchd.core.membership.node_list import list_nodes

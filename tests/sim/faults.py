@@ -138,6 +138,22 @@ def random_loss(ratio: float) -> Fault:
     return lambda leg, _flow, rng: leg.kind in {"underlay", "overlay", "tunnel", "pod"} and rng.random() < ratio
 
 
+def lossy_node(node: str, ratio: float) -> Fault:
+    """Every packet may be lost at the node's NIC, whatever it carries and wherever it goes."""
+    wires = {"underlay", "overlay", "tunnel", "pod"}
+    return lambda leg, _flow, rng: leg.kind in wires and node in (leg.source, leg.target) and rng.random() < ratio
+
+
+def cut_between(one: str, other: str, *, is_both_ways: bool = True) -> Fault:
+    """No packet passes between the hosts of two nodes, or none from the one to the other; they reach all others."""
+
+    def drops(leg: Leg, _flow: FlowClass, _rng: random.Random) -> bool:
+        ways = {(one, other), (other, one)} if is_both_ways else {(one, other)}
+        return leg.kind in {"underlay", "overlay"} and (leg.source, leg.target) in ways
+
+    return drops
+
+
 class Slow:
     """Loses nothing: packets between two relays take longer, each by a time of its own."""
 

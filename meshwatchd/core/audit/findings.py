@@ -194,7 +194,11 @@ class FindingBook:
             self._note_calm(verdict.pair)
             return verdict
         cause = next((each for each, _ in self._standing.values() if self._is_cause(each, verdict, relays)), None)
-        told = _caused(verdict, cause) if cause is not None else peer_faults.explain(verdict, self._told, relays)
+        told = (
+            _caused(verdict, cause)
+            if cause is not None
+            else peer_faults.explain(verdict, self._told, relays, node=self._node)
+        )
         if told is not verdict:
             self._explained.add(verdict.pair)
             return told
@@ -203,7 +207,7 @@ class FindingBook:
         cause = next((each for each, _ in reversed(self._gone.values()) if self._is_cause(each, verdict, relays)), None)
         if cause is not None:
             return _caused(verdict, cause, "this was put right a moment ago, which probes have yet to notice")
-        return peer_faults.explain(verdict, self._taken_back, relays)
+        return peer_faults.explain(verdict, self._taken_back, relays, node=self._node)
 
     def _note_calm(self, pair: int) -> None:
         """The pair's probes have noticed what was put right, and what still stands: they lose no more by either."""
@@ -228,7 +232,8 @@ class FindingBook:
         if finding.code in _OF_A_PREFIX and not finding.is_cut_off:
             # The node behind the prefix has its own: what its probes lose has another cause.
             return False
-        is_of_relay = peer_faults.has_lost_relay(finding.code, finding.peer or finding.culprit, verdict, relays)
+        relay = finding.peer or finding.culprit
+        is_of_relay = peer_faults.has_lost_relay(finding.code, relay, verdict, relays, node=self._node)
         if is_of_relay or _is_carriers_size(finding, verdict):
             return True
         if verdict.fault not in _EXPLAINABLE:

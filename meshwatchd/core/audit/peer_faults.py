@@ -16,7 +16,7 @@ nobody.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -25,11 +25,7 @@ from meshwatchd.model.discovery import Hello, ToldFault
 from meshwatchd.model.events import PeerFault
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
 from meshwatchd.model.ids import Layer, NodeName
-from meshwatchd.model.status import Status
 from meshwatchd.model.underlay_faults import CARRIER_LOST
-
-MAX_TOLD, MAX_TOLD_BYTES = 4, 240
-"""Faults, and their letters, in one hello, which has to stay below 1 200 bytes."""
 
 _CUT_PODS = (FaultCode.POD_NETWORK_BROKEN, FaultCode.PROBES_ONLY)
 """Addresses among pods are silent. Where an answer leaves by the way its question came, probes pass all the same."""
@@ -116,19 +112,8 @@ _IS_BELIEVED: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
 )
 """The same, and where probes of others have come through: who has seen nothing pass believes them."""
 
-_OF_ONE_PEER = frozenset(fault for fault, verdicts in EXPLAINS.items() if verdicts is _CUT_OFF)
-
-_OF_SELF = frozenset(
-    (
-        *(FaultCode.MTU_MISCONFIGURED, FaultCode.VTEP_MAC_CHANGED),
-        *(FaultCode.PROBE_PORT_BLOCKED, FaultCode.PROBES_ONLY),
-    )
-)
-"""Verdicts of a node on itself that are no finding of its own."""
-
-_OF_LEADERS = frozenset((FaultCode.ONE_WAY_BREAK, FaultCode.PROBES_ONLY))
-"""Verdicts about the other end of a tunnel. Only a leader sees both directions of it, and what is behind it apart from
-what is behind its own overlay."""
+OF_ONE_PEER = frozenset(fault for fault, verdicts in EXPLAINS.items() if verdicts is _CUT_OFF)
+"""Entries of one peer."""
 
 _OF_LAN = frozenset((FaultCode.DUPLICATE_ADDRESS, FaultCode.MAC_MOVED, FaultCode.NEIGHBOUR_WRONG))
 _OF_PATHS = (_UNDERLAY_LOST | {FaultCode.UNDETERMINED}) - {
@@ -137,7 +122,7 @@ _OF_PATHS = (_UNDERLAY_LOST | {FaultCode.UNDETERMINED}) - {
 """Verdicts about a path as a whole. Where the LAN loses some frames of a relay, which answers are missing is chance."""
 
 _MISLED = (FaultCode.POD_ROUTE_DIVERTED, FaultCode.NODE_ROUTE_BLOCKED)
-_CUT_OFF_BY = _OF_LAN | {FaultCode.CONNTRACK_FULL, *_MISLED}
+CUT_OFF_BY = _OF_LAN | {FaultCode.CONNTRACK_FULL, *_MISLED}
 """What leaves a relay that knows it so few who hear its hellos that they tell others."""
 
 _LED_ASTRAY = frozenset((FaultCode.NODE_UNREACHABLE, FaultCode.RELAY_NOT_FORWARDING))
@@ -157,87 +142,6 @@ _OF_SOME_RELAY = frozenset((FaultCode.PROBES_ONLY, FaultCode.PROBE_PORT_BLOCKED)
 """Where no pod of the other location answers, or no probe: it may be any relay, and whoever can tell has told which."""
 
 _OF_WHATEVER_WAS_FOUND = frozenset((FaultCode.WIREGUARD_BLOCKED, FaultCode.OVERLAY_BLACK_HOLE, FaultCode.PROBES_ONLY))
-
-
-def confess(status: Status, hellos: Mapping[str, Hello]) -> tuple[ToldFault, ...]:
-    """What a node tells: its findings, verdicts that only it can know, and its neighbours' words on themselves.
-
-    Args:
-        status: of this node.
-        hellos: by name; this node's own may be among them.
-    """
-    every = dict.fromkeys((*_found(status, hellos), *_passed_on(status.node, hellos)))
-    told: list[ToldFault] = []
-    for each in every:
-        letters = sum(len(other.fault) + len(other.culprit) for other in (*told, each))
-        if len(told) < MAX_TOLD and letters <= MAX_TOLD_BYTES:
-            told.append(each)
-    return tuple(told)
-
-
-def _found(status: Status, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
-    for finding in status.findings:
-        if finding.fault not in EXPLAINS or not finding.culprit:
-            continue
-        if finding.fault is FaultCode.ALLOWED_IPS_MISSING and finding.subject.endswith("/32"):
-            # That node itself is silent for it, and no other.
-            yield ToldFault(finding.fault, NodeName(finding.culprit), NodeName(finding.peer))
-            continue
-        if finding.fault not in _OF_ONE_PEER or _is_own_leader(finding.peer, status.node, hellos):
-            yield ToldFault(finding.fault, NodeName(finding.culprit))
-        elif _is_own_leader(status.node, finding.peer, hellos):
-            yield ToldFault(finding.fault, NodeName(finding.culprit), NodeName(finding.peer))
-    for pair in status.pairs:
-        fault, culprit = pair.verdict.fault, pair.verdict.culprit
-        if pair.verdict.told_by or not culprit:
-            continue
-        is_seen_here = fault is FaultCode.OVERLAY_NEW_FLOWS or (fault in _OF_LEADERS and status.role == "leader")
-        # A node that misses the pods of one node, or of all but a leader, sees more than one that misses all.
-        is_seen_here = is_seen_here or (fault is FaultCode.POD_NETWORK_BROKEN and culprit != status.node)
-        is_own = _is_own_overlay(status, culprit, hellos)
-        is_seen_here = is_seen_here or (fault is FaultCode.OVERLAY_BLACK_HOLE and is_own)
-        is_seen_here = is_seen_here or (fault is FaultCode.WIREGUARD_BLOCKED and not _has_members(hellos))
-        if is_seen_here or (culprit == status.node and fault in _OF_SELF):
-            yield ToldFault(fault, NodeName(culprit))
-
-
-def _is_own_overlay(status: Status, culprit: str, hellos: Mapping[str, Hello]) -> bool:
-    """Whether a member names itself. What is said of a leader's overlay, its members see as well; a cluster has nobody
-    who leads others.
-    """
-    own = hellos.get(status.node)
-    leads = status.role == "leader" and (own is None or own.view.passes_leaders)
-    return culprit == status.node and not leads
-
-
-def _has_members(hellos: Mapping[str, Hello]) -> bool:
-    """Whether somebody is relayed for: what is said of the tunnel then is a matter of the two that it joins."""
-    return not all(hello.view.is_leader for hello in hellos.values())
-
-
-def _is_own_leader(peer: str, node: str, hellos: Mapping[str, Hello]) -> bool:
-    own, other = hellos.get(node), hellos.get(peer)
-    return own is not None and other is not None and bool(own.home) and other.home == own.home and other.view.is_leader
-
-
-def _passed_on(node: str, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
-    """What neighbours say of themselves, and from leader to leader what makes that the only way for the word.
-
-    A relay that takes nothing new may reach nobody but the leader at the other end of its tunnel, and one that its LAN
-    hides nobody but a leader on that LAN. A MAC that others know is heard of by its owner from them: what he says of it
-    must not come back to him.
-    """
-    own = hellos.get(node)
-    home = own.home if own is not None else ""
-    is_leader = own is not None and own.view.is_leader
-    for name, hello in sorted(hellos.items()):
-        of_itself = [told for told in hello.faults if told.culprit == name]
-        if home and name != node and hello.home == home:
-            yield from (told for told in of_itself if told.fault != FaultCode.VTEP_MAC_CHANGED)
-        elif is_leader and hello.view.is_leader and name != node:
-            # Where each node leads itself, who has lost its way to all others may reach one on its LAN alone.
-            is_native = hello.view.is_native
-            yield from (told for told in of_itself if is_native or told.fault in _CUT_OFF_BY or _cuts_a_node_off(told))
 
 
 def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
@@ -262,12 +166,12 @@ def believe(hellos: Mapping[str, Hello], node: str) -> tuple[PeerFault, ...]:
         if told.fault in _IS_BELIEVED and _is_to_be_heard(told, node, is_neighbour=name in near)
         # Who is cut off hears it from its own leader alone.
         if not told.peer
-        or (_cuts_a_node_off(told) and (told.culprit == name or (told.peer == node and name in leaders)))
+        or (cuts_a_node_off(told) and (told.culprit == name or (told.peer == node and name in leaders)))
         or _may_clear(told, hello.home, hellos)
     )
 
 
-def _cuts_a_node_off(told: ToldFault) -> bool:
+def cuts_a_node_off(told: ToldFault) -> bool:
     """Whether a tunnel carries one node no more, of which both ends hear nothing."""
     return told.fault == FaultCode.ALLOWED_IPS_MISSING and bool(told.peer)
 
@@ -279,21 +183,26 @@ def _may_clear(told: ToldFault, home: str, hellos: Mapping[str, Hello]) -> bool:
     """
     leader, cleared = hellos.get(told.culprit), hellos.get(told.peer)
     is_of_home = leader is not None and cleared is not None and leader.home == cleared.home == home != ""
-    return told.fault in _OF_ONE_PEER and is_of_home and leader is not None and leader.view.is_leader
+    return told.fault in OF_ONE_PEER and is_of_home and leader is not None and leader.view.is_leader
 
 
-def explain(verdict: Verdict, told: Iterable[PeerFault], relays: Container[NodeName] = ()) -> Verdict:
+def explain(
+    verdict: Verdict, told: Iterable[PeerFault], relays: Container[NodeName] = (), *, node: str = ""
+) -> Verdict:
     """The verdict, or the cause that was told.
 
     Args:
         verdict: what the probes say.
         told: by other nodes.
         relays: of the path that the verdict is about. One of them may be what nothing else names.
+        node: whose verdict it is.
     """
     # What a leader says of the other end of its tunnel, such as a break in one direction, is a consequence of the LAN;
     # and that nothing but probes passes, or nothing at all, one of whatever was found at either end.
     every = sorted(told, key=lambda each: (each.fault not in _OF_LAN, each.fault in _OF_WHATEVER_WAS_FOUND))
-    cause = next((each for each in every if _is_cause(each, verdict, relays)), None) or _outvote(verdict, every, relays)
+    cause = next((each for each in every if _is_cause(each, verdict, relays, node)), None) or _outvote(
+        verdict, every, relays
+    )
     if cause is None:
         return verdict
     return msgspec.structs.replace(
@@ -325,16 +234,23 @@ def _outvote(verdict: Verdict, told: Iterable[PeerFault], relays: Container[Node
     return next(each for each in words if each.culprit == culprit)
 
 
-def has_lost_relay(fault: FaultCode, node: str, verdict: Verdict, relays: Container[NodeName]) -> bool:
-    """Whether a verdict is about a path with a relay that is hidden, misled or passes some flows; whoever is named."""
+def has_lost_relay(
+    fault: FaultCode, relay: str, verdict: Verdict, relays: Container[NodeName], *, node: str = ""
+) -> bool:
+    """Whether a verdict is about a path with a relay that is hidden, misled or passes some flows; whoever is named.
+
+    A node that names itself as out of reach (`node` is the one whose verdict it is) has lost its way to that relay.
+    """
+    is_own_way = verdict.fault is FaultCode.NODE_UNREACHABLE and verdict.culprit == node
     is_led_astray = fault in _MISLED and verdict.fault in _LED_ASTRAY
     # Of which nodes behind it the answers are missing is chance.
     is_picked = fault in _SOME_PASS and verdict.fault is FaultCode.NODE_UNREACHABLE
-    return node in relays and (is_led_astray or is_picked or (fault in _OF_LAN and verdict.fault in _OF_PATHS))
+    is_hidden = fault in _OF_LAN and (verdict.fault in _OF_PATHS or is_own_way)
+    return relay in relays and (is_led_astray or is_picked or is_hidden)
 
 
-def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName]) -> bool:
-    if has_lost_relay(told.fault, told.culprit, verdict, relays):
+def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName], node: str) -> bool:
+    if has_lost_relay(told.fault, told.culprit, verdict, relays, node=node):
         return True
     if verdict.fault is FaultCode.UNDETERMINED and not verdict.culprit:
         # Which of several answers are missing is chance where a relay takes nothing new, or only some: its own word
@@ -395,6 +311,6 @@ def _is_to_be_heard(told: ToldFault, node: str, *, is_neighbour: bool) -> bool:
     An entry of the leader, or one that the leader has of a member, is why other locations hear nothing. Neighbours are
     answered without it, but for that member.
     """
-    if is_neighbour and told.fault in _OF_ONE_PEER and told.peer != node:
+    if is_neighbour and told.fault in OF_ONE_PEER and told.peer != node:
         return False
     return told.culprit != node or told.fault in _SEEN_BY_OTHERS

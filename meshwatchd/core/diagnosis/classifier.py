@@ -62,7 +62,8 @@ def classify(evidence: Evidence) -> Verdict:
 def _is_about_itself(rule: Rule, evidence: Evidence) -> bool:
     """Whether the verdict is about this node or its probes: then nothing is known of any path."""
     is_about_probes = rule.fault in (FaultCode.LOCAL, FaultCode.PROBE_PORT_BLOCKED)
-    return is_about_probes or is_alone(evidence) or own_overlay_lost(evidence)
+    is_cut_off = rule.fault is FaultCode.NODE_UNREACHABLE and rule.culprit(evidence) == evidence.self_name
+    return is_about_probes or is_cut_off or is_alone(evidence) or own_overlay_lost(evidence)
 
 
 def explains(fault: FaultCode, culprit: str, node: str) -> bool:

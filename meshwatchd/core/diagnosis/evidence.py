@@ -144,6 +144,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
             tunnel, and what is lost to all others at once is lost here.
         remote: the name of the other location.
         neighbours_path: what the other nodes of this location say of the same path.
+        neighbours_leader: alive where a neighbour that does not doubt the path says that the own leader's host answers
+            (members only).
+        is_leader_missed: whether the own leader's host leaves more of this node's probes unanswered than everyday loss
+            explains (members only).
         control: the control plane of the other cluster, as this node's agent sees it; None where it says nothing.
         remote_view_ipip: what they say of their IPIP leg to it.
         is_anything_alive: whether any session to anybody is up.
@@ -204,6 +208,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     is_node_to_node: bool = False
     remote: str = ""
     neighbours_path: Leg = Leg.UNKNOWN
+    neighbours_leader: Leg = Leg.UNKNOWN
+    is_leader_missed: bool = False
     control: ClusterControl | None = None
     neighbours_overlay: Leg = Leg.UNKNOWN
     own_view_overlay: Leg = Leg.UNKNOWN

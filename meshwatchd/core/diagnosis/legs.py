@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from meshwatchd.core.diagnosis.evidence import Leg
 from meshwatchd.core.session.class_sessions import ISOLATED_NATS
-from meshwatchd.core.session.cusum import HIT_NATS, MISS_NATS, TRIP_NATS
+from meshwatchd.core.session.cusum import HIT_NATS, MISS_NATS, QUARTER, TRIP_NATS
 from meshwatchd.core.session.session import Session
 from meshwatchd.core.session.shared_risk_group import DISTURBED_NATS
 
@@ -53,6 +53,15 @@ def leg(sessions: tuple[Session, ...], since: int) -> Leg:
     if misses * MISS_NATS + hits * HIT_NATS >= DEAD_NATS:
         return Leg.DEAD
     return Leg.UNKNOWN
+
+
+def is_lossy(sessions: Iterable[Session], since: int) -> bool:
+    """Whether the latest outcomes since an instant speak for a leg that loses a quarter, rather than everyday loss.
+
+    A leg that loses so much is now alive and now dead by what the last few seconds happen to have been.
+    """
+    outcomes = [session.since(since) for session in sessions if session.is_proven]
+    return sum(won * QUARTER.hit_nats + lost * QUARTER.miss_nats for won, lost in outcomes) > 0
 
 
 def standing(sessions: tuple[Session, ...]) -> Leg:

@@ -9,7 +9,7 @@ from meshwatchd.core.diagnosis.advisory_probes import SideIssues
 from meshwatchd.core.diagnosis.arrivals import INBOUND_NS, Arrivals
 from meshwatchd.core.diagnosis.classifier import Evidence, Leg
 from meshwatchd.core.diagnosis.full_mesh import Surroundings
-from meshwatchd.core.diagnosis.legs import any_leg, leg, members_leg, standing
+from meshwatchd.core.diagnosis.legs import any_leg, is_lossy, leg, members_leg, standing
 from meshwatchd.core.diagnosis.peer_views import PeerViews, View
 from meshwatchd.core.diagnosis.peer_words import PeerWords
 from meshwatchd.core.diagnosis.pod_network import PodNetworkWatch
@@ -243,7 +243,14 @@ class PairWatch:
             beside=self._surroundings.look(since, leg, bulk_lost_since=self.side.bulk_lost_since()),
             sizes=sizes,
             lost_in_use=(),  # Whoever follows the moves adds it.
-            **self._words.views_of(self.own_leader, views, suspected=self._suspected(), now=now),
+            is_leader_missed=is_lossy(self.underlay, self._suspected()),
+            **self._words.views_of(
+                self.own_leader,
+                views,
+                suspected=self._suspected(),
+                answered=max((session.last_heard for session in self.underlay), default=0),
+                now=now,
+            ),
         )
 
     def _neighbours_leg(self, since: int) -> Leg:

@@ -13,10 +13,13 @@ from meshwatchd.core.diagnosis.predicates import (
     hears_others,
     inbound_because,
     is_known_to_leader,
+    is_path_refuted,
     new_flows_at,
     own_overlay_because,
     own_overlay_lost,
     own_tunnels_blocked,
+    own_way_because,
+    own_way_lost,
     reflector_because,
     underlay_because,
 )
@@ -100,8 +103,19 @@ BROKEN_PATH: tuple[Rule, ...] = (
         ),
     ),
     Rule(
+        fault=FaultCode.NODE_UNREACHABLE,
+        matches=own_way_lost,
+        culprit=lambda e: e.self_name,
+        because=own_way_because,
+    ),
+    Rule(
         fault=FaultCode.LEADER_DEAD,
-        matches=lambda e: has_member_lost_leader(e) and e.underlay is Leg.DEAD and not is_known_to_leader(e),
+        matches=lambda e: (
+            has_member_lost_leader(e)
+            and e.underlay is Leg.DEAD
+            and e.neighbours_leader is not Leg.ALIVE
+            and not is_known_to_leader(e)
+        ),
         culprit=_own,
         because=lambda e: (
             f"{e.own_leader} answers on neither underlay nor overlay",
@@ -162,6 +176,12 @@ BROKEN_PATH: tuple[Rule, ...] = (
             "no overlay flow between this leader and any node of its location is answered",
             "the underlay to them answers",
         ),
+    ),
+    Rule(
+        fault=FaultCode.NODE_UNREACHABLE,
+        matches=is_path_refuted,
+        culprit=lambda e: e.self_name,
+        because=own_way_because,
     ),
     *UNREACHED_CLUSTER,
     *LOST_BY_LEADERS,

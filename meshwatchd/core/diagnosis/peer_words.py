@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from meshwatchd.core.diagnosis.evidence import Leg
-from meshwatchd.core.diagnosis.peer_views import PeerViews, View
+from meshwatchd.core.diagnosis.peer_views import LOST_NS, OUTDATED_NS, PeerViews, View
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.topology import Path, Topology
 
@@ -42,8 +42,18 @@ class PeerWords:
             if path.is_primary and local.location not in path.locations
         )
 
-    def views_of(self, own_leader: NodeName, views: PeerViews, *, suspected: int, now: int) -> dict[str, Leg]:
-        """What peers say of their own legs since the suspicion, by the names that `Evidence` has for it."""
+    def views_of(
+        self, own_leader: NodeName, views: PeerViews, *, suspected: int, answered: int, now: int
+    ) -> dict[str, Leg]:
+        """What peers say of their own legs since the suspicion, by the names that `Evidence` has for it.
+
+        Args:
+            own_leader: of this node.
+            views: what peers have said.
+            suspected: since when something speaks against the path; 0 for nothing.
+            answered: when the own leader's host answered this node last.
+            now: this instant.
+        """
         said = partial(self._said, views, suspected=suspected, now=now)
         return {
             "own_view_overlay": said((own_leader,), View.MEMBERS_OVERLAY),
@@ -52,7 +62,26 @@ class PeerWords:
             "remote_view_leader": self._remote_lives(views, suspected=suspected, now=now),
             "remote_view_ipip": said(self.witnesses, View.LEADER_IPIP),
             "neighbours_path": self._neighbours_path(views, suspected=suspected, now=now),
+            "neighbours_leader": self._own_lives(views, suspected=suspected, answered=answered, now=now),
         }
+
+    def _own_lives(self, views: PeerViews, *, suspected: int, answered: int, now: int) -> Leg:
+        """Whether the own leader is alive, by the word of a neighbour whose probes its host answers.
+
+        The word of one that doubts the path does not count. A dead leader is doubted by all: one doubt is enough until
+        everybody has had the time to notice. A word from before the leader's last answer here proves nothing; only
+        where that is a moment ago need it not be younger.
+        """
+        if not suspected:
+            return Leg.UNKNOWN
+        since = max(suspected, min(answered, now - LOST_NS), now - OUTDATED_NS)
+        words = [
+            tuple(views.read(peer, self._pair, view, since=since) for view in (View.LEADER_UNDERLAY, View.RELAY_PATH))
+            for peer in self._here
+        ]
+        is_doubted = _is_old_news(suspected, now) and any(path is Leg.DEAD for _, path in words)
+        is_heard = any(leader is Leg.ALIVE and path is not Leg.DEAD for leader, path in words)
+        return Leg.ALIVE if is_heard and not is_doubted else Leg.UNKNOWN
 
     def _said(self, views: PeerViews, peers: Iterable[str], view: View, *, suspected: int, now: int) -> Leg:
         """What peers heard since the suspicion say, but for good news from before they can have noticed the fault."""

@@ -40,6 +40,17 @@ def has_member_lost_leader(e: Evidence) -> bool:
     return not e.is_leader and e.path is Leg.DEAD
 
 
+def own_way_lost(e: Evidence) -> bool:
+    """A member misses its leader's host, all of its answers or a part, while neighbours reach it: the fault is here."""
+    is_missed = e.underlay is Leg.DEAD or e.is_leader_missed
+    return has_member_lost_leader(e) and is_missed and e.neighbours_leader is Leg.ALIVE
+
+
+def is_path_refuted(e: Evidence) -> bool:
+    """A member alone finds the path broken: all neighbours have looked and find it good."""
+    return has_member_lost_leader(e) and e.neighbours_path is e.neighbours_leader is Leg.ALIVE
+
+
 def own_overlay_lost(e: Evidence) -> bool:
     """A member's overlay is dead to all neighbours, and its leader reaches others over its own: the fault is here."""
     is_cut_off = not e.is_leader and Leg.DEAD is e.path is e.overlay is e.neighbours_overlay
@@ -223,6 +234,19 @@ def underlay_because(e: Evidence) -> str:
     if e.underlay is Leg.ALIVE:
         return f"{e.own_leader}'s underlay address answers"
     return f"new flows to {e.own_leader}'s underlay address die as well" if e.underlay is Leg.DEAD else ""
+
+
+def own_way_because(e: Evidence) -> tuple[str, ...]:
+    """Why it is neither the leader nor the path."""
+    if e.underlay is Leg.DEAD:
+        missed = f"{e.own_leader}'s host does not answer this node"
+    elif e.is_leader_missed:
+        missed = f"{e.own_leader}'s host leaves some probes of this node unanswered"
+    else:
+        missed = (
+            f"this node's flows over the primary path: {e.path}; own leader: underlay {e.underlay}, overlay {e.overlay}"
+        )
+    return missed, f"neighbours report that {e.own_leader} answers them, and nothing against the path"
 
 
 def own_overlay_because(e: Evidence) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.core.audit.peer_faults import EXPLAINS, MAX_TOLD, believe, confess, explain
+from meshwatchd.core.audit.confession import MAX_TOLD, confess
+from meshwatchd.core.audit.peer_faults import EXPLAINS, believe, explain
 from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.events import PeerFault, PeersTold
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.core.audit.peer_faults import believe, confess, explain
+from meshwatchd.core.audit.confession import confess
+from meshwatchd.core.audit.peer_faults import believe, explain
 from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NodeName

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.core.audit.peer_faults import believe, confess, explain
+from meshwatchd.core.audit.confession import confess
+from meshwatchd.core.audit.peer_faults import believe, explain
 from meshwatchd.model.discovery import Basis, Hello, ToldFault
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
 from meshwatchd.model.ids import LocationName, NodeName

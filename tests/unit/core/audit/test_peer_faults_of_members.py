@@ -5,8 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.core.audit.peer_faults import believe, confess, explain
+from meshwatchd.core.audit.confession import confess
+from meshwatchd.core.audit.peer_faults import believe, explain
 from meshwatchd.model.discovery import ToldFault
+from meshwatchd.model.events import PeerFault
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
 from meshwatchd.model.ids import NodeName
 from tests.support import hellos
@@ -75,3 +77,19 @@ def test_who_is_cut_off_by_the_far_end_of_a_tunnel_hears_why_from_its_own_leader
 def test_nobody_else_puts_the_blame_on_the_far_end_of_a_tunnel(source, node):
     """Not a member, not somebody of elsewhere, and of others' silence the leader says nothing."""
     assert () == believe(_mesh(**{source: hellos.hello(source, faults=(CUT_OFF,))}), node)
+
+
+@pytest.mark.parametrize("fault", [FaultCode.DUPLICATE_ADDRESS, FaultCode.MAC_MOVED, FaultCode.NEIGHBOUR_WRONG])
+def test_a_relay_that_the_lan_hides_from_one_member_is_why_that_member_names_itself(fault):
+    """Its own verdict is about its way to the relay; what others say of it, and it of others, is not."""
+    word = PeerFault(fault=fault, culprit=NodeName("b1"), source=NodeName("b2"), is_own_leader=False)
+    entry = CATALOGUE[FaultCode.NODE_UNREACHABLE]
+    verdict = Verdict(
+        fault=FaultCode.NODE_UNREACHABLE, layer=entry.layer, severity=entry.severity, pair=0, culprit=NodeName("b3")
+    )
+    relays = (NodeName("b1"), NodeName("a1"))
+
+    assert (fault, "b1") == ((own := explain(verdict, (word,), relays, node="b3")).fault, own.culprit)
+    assert FaultCode.NODE_UNREACHABLE is explain(verdict, (word,), (NodeName("b2"), NodeName("a1")), node="b3").fault
+    others = explain(verdict, (word,), relays, node="a1").fault
+    assert (others is fault) is (fault is FaultCode.NEIGHBOUR_WRONG), "the relay's own entry of that member"

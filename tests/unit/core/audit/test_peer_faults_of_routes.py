@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from meshwatchd.core.audit.confession import confess
 from meshwatchd.core.audit.findings import FindingBook
-from meshwatchd.core.audit.peer_faults import believe, confess, explain
+from meshwatchd.core.audit.peer_faults import believe, explain
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.events import PeerFault

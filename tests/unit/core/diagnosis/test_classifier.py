@@ -49,7 +49,7 @@ HEALTHY = Evidence(
     log_likelihood=0.0,
     **LEGS,
 )
-MEMBER = replace(HEALTHY, path=DEAD, path_to_relay=DEAD, pinned=DEAD, is_active_down=True)
+MEMBER = replace(HEALTHY, path=DEAD, path_to_relay=DEAD, pinned=DEAD, is_active_down=True, neighbours_leader=UNKNOWN)
 
 
 def sized(fault):
@@ -128,6 +128,18 @@ CASES = [
     ),
     ("nobody answers", replace(MEMBER, is_anything_alive=False, own_view_wireguard=UNKNOWN), "b3"),
     (
+        "own leader silent here and not to neighbours",
+        replace(
+            MEMBER,
+            underlay=DEAD,
+            overlay=UNKNOWN,
+            own_view_wireguard=UNKNOWN,
+            neighbours_path=UNKNOWN,
+            neighbours_leader=ALIVE,
+        ),
+        "b3",
+    ),
+    (
         "own leader silent below the overlay",
         replace(MEMBER, underlay=DEAD, overlay=UNKNOWN, overlay_pinned=UNKNOWN, own_view_wireguard=UNKNOWN),
         "b1",
@@ -149,6 +161,11 @@ CASES = [
         "leader's flows to its members all die",
         replace(HEALTHY, is_leader=True, self_name="b1", members_overlay=DEAD, members_pinned=DEAD),
         "b1",
+    ),
+    (
+        "the path is broken here and fine by all neighbours",
+        replace(MEMBER, own_view_wireguard=UNKNOWN, neighbours_leader=ALIVE),
+        "b3",
     ),
     (
         "overlay flows to all nodes of both clusters die",
@@ -300,6 +317,7 @@ def test_without_a_good_standby_all_paths_are_down(index):
     plain, verdict = classify(replace(evidence, has_good_standby=True)), classify(evidence)
 
     is_about_probes = plain.fault in (FaultCode.LOCAL, FaultCode.PROBE_PORT_BLOCKED)
+    is_about_probes |= (plain.fault, plain.culprit) == (FaultCode.NODE_UNREACHABLE, evidence.self_name)
     if not evidence.is_anything_alive or is_about_probes or own_overlay_lost(evidence):
         assert plain == verdict
         return

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from meshwatchd.core.diagnosis.classifier import Leg
-from meshwatchd.core.diagnosis.legs import leg
+from meshwatchd.core.diagnosis.legs import is_lossy, leg
 from meshwatchd.core.session.cusum import MISS_NATS
 
 ALIVE, DEAD, UNKNOWN = Leg.ALIVE, Leg.DEAD, Leg.UNKNOWN
@@ -44,3 +44,24 @@ def test_sessions_of_a_leg_are_counted_together():
 def test_with_nothing_suspected_standing_states_decide(nats, expected):
     """One calm session makes a leg alive, all of them disturbed make it dead."""
     assert expected is leg(tuple(_counting(0, 0, nats=value) for value in nats), 0)
+
+
+@pytest.mark.parametrize(
+    ("hits", "misses", "expected"),
+    [
+        (0, 0, False),
+        (0, 1, True),
+        (5, 1, True),
+        (6, 1, False),
+        (32, 0, False),
+        (29, 3, False),
+        (27, 5, False),
+        (23, 9, True),
+    ],
+)
+def test_a_leg_is_lossy_where_its_outcomes_speak_more_for_a_broken_quarter_than_for_everyday_loss(
+    hits, misses, expected
+):
+    """Of 32 probes three are missed where 5 % of all packets are lost, nine where 15 % are."""
+    assert expected is is_lossy((_counting(hits, misses),), 1)
+    assert not is_lossy((_counting(hits, misses, is_proven=False),), 1)

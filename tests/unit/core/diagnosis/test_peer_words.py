@@ -8,7 +8,7 @@ from meshwatchd.core.diagnosis.evidence import Leg
 from meshwatchd.core.diagnosis.peer_views import View, encode
 from meshwatchd.core.diagnosis.peer_words import VIEW_SETTLE_NS, VOUCH_NS
 from meshwatchd.model.events import Banner
-from meshwatchd.model.settings import MS, SECOND
+from meshwatchd.model.settings import MINUTE, MS, SECOND
 from tests.support.bench import Bench, primary_is_silent, ready
 from tests.support.lab_mesh import direct_settings, direct_snapshot
 
@@ -122,3 +122,63 @@ def test_a_node_s_own_word_counts_for_its_side():
     watch = bench.controller.watch
 
     assert not watch.is_vouched_for(watch.paths[1], bench.engine.state.views, bench.now)
+
+
+def _own_leader_lives(words, *, after_ns, answered_ns=0, said_ns=None):
+    """What b3 takes its neighbours to say of b1 so long after the suspicion; each word is (leader's host, path)."""
+    bench = ready("b3")
+    views, now = bench.engine.state.views, bench.now
+    suspected = now - after_ns
+    said_at = now if said_ns is None else suspected + said_ns
+    views._latest.clear()
+    for peer, (leader, path) in words.items():
+        up, known = encode({(0, View.LEADER_UNDERLAY): leader, (0, View.RELAY_PATH): path})
+        views.note(peer, Banner(view_up=up, view_known=known), said_at)
+    answered = suspected + answered_ns
+    said = bench.controller.watch._words.views_of("b1", views, suspected=suspected, answered=answered, now=now)
+    return said["neighbours_leader"]
+
+
+@pytest.mark.parametrize(
+    ("words", "early", "late"),
+    [
+        ({"b2": (ALIVE, ALIVE)}, ALIVE, ALIVE),
+        ({"b2": (ALIVE, UNKNOWN)}, ALIVE, ALIVE),
+        ({"b2": (ALIVE, DEAD)}, UNKNOWN, UNKNOWN),
+        ({"b2": (UNKNOWN, ALIVE)}, UNKNOWN, UNKNOWN),
+        ({"b2": (DEAD, ALIVE)}, UNKNOWN, UNKNOWN),
+        ({}, UNKNOWN, UNKNOWN),
+        ({"b1": (ALIVE, ALIVE), "a2": (ALIVE, ALIVE)}, UNKNOWN, UNKNOWN),
+    ],
+)
+def test_a_leader_lives_by_the_word_of_a_neighbour_that_does_not_doubt_the_path(words, early, late):
+    """A neighbour of a dead leader doubts the path before it has missed the host: its good word does not count."""
+    assert early is _own_leader_lives(words, after_ns=VIEW_SETTLE_NS // 2)
+    assert late is _own_leader_lives(words, after_ns=VIEW_SETTLE_NS)
+
+
+def test_one_doubt_outweighs_good_words_until_all_can_have_noticed():
+    """Then one neighbour that reaches the leader proves that it lives, though others are cut off as well."""
+    bench = ready("b3")
+    words = bench.controller.watch._words
+    words._here = ("b2", "b4")
+    said = {"b2": (ALIVE, ALIVE), "b4": (DEAD, DEAD)}
+    for after_ns, expected in ((VIEW_SETTLE_NS - MS, UNKNOWN), (VIEW_SETTLE_NS, ALIVE)):
+        views, now = bench.engine.state.views, bench.now
+        for peer, (leader, path) in said.items():
+            up, known = encode({(0, View.LEADER_UNDERLAY): leader, (0, View.RELAY_PATH): path})
+            views.note(peer, Banner(view_up=up, view_known=known), now)
+        suspected = now - after_ns
+        found = words.views_of("b1", views, suspected=suspected, answered=suspected, now=now)
+        assert expected is found["neighbours_leader"]
+
+
+def test_a_word_from_before_the_leader_s_last_answer_does_not_count():
+    """But for a moment, in which that answer proves it; from before the suspicion none counts, nor a minute later."""
+    word = {"b2": (ALIVE, ALIVE)}
+    assert UNKNOWN is _own_leader_lives(word, after_ns=SECOND, said_ns=-1)
+    assert ALIVE is _own_leader_lives(word, after_ns=5 * SECOND, said_ns=0)
+    assert UNKNOWN is _own_leader_lives(word, after_ns=5 * SECOND, answered_ns=2 * SECOND, said_ns=SECOND)
+    assert ALIVE is _own_leader_lives(word, after_ns=5 * SECOND, answered_ns=5 * SECOND, said_ns=4 * SECOND + MS)
+    assert UNKNOWN is _own_leader_lives(word, after_ns=5 * SECOND, answered_ns=5 * SECOND, said_ns=4 * SECOND - MS)
+    assert UNKNOWN is _own_leader_lives(word, after_ns=MINUTE + MS, said_ns=0)

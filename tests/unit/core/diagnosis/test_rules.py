@@ -60,6 +60,7 @@ def test_a_broken_primary_path_is_named_before_a_standby_in_use():
                     overlay=Leg.DEAD,
                     overlay_pinned=Leg.DEAD,
                     own_view_wireguard=Leg.UNKNOWN,
+                    neighbours_leader=Leg.UNKNOWN,
                 )
             )
         ).fault,
