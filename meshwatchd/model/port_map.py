@@ -8,6 +8,8 @@
     2..63     probes of paths 0..61
     64..71                                                probes of known flows
     72..489   probes of paths 62..479
+    490       questions past every rule of ours            any (`wire.way_question`)
+    491       questions through a neighbour                any
     510..511                                              size probes, whole and in fragments
 
 Standby links listen on ports of their own, from `standby.port` on, one for each link of this node's location.
@@ -25,6 +27,9 @@ _PATHS_OFFSET: Final = 2
 KNOWN_FLOWS_OFFSET: Final = 64
 KNOWN_FLOWS: Final = 8
 """Source ports of known flows: enough that a quarter of a network's hash buckets cannot miss all of them."""
+
+_DIRECT_OFFSET: Final = 490
+_RELAYED_OFFSET: Final = 491
 
 _SIZES_OFFSET: Final = 510
 
@@ -70,6 +75,16 @@ def known_flow_ports(probe_port: int) -> range:
     """The source ports that probes of known flows cycle over."""
     first = probe_port + KNOWN_FLOWS_OFFSET
     return range(first, first + KNOWN_FLOWS)
+
+
+def direct_port(probe_port: int) -> int:
+    """Where nodes ask each other whether they are reached, past every rule of ours."""
+    return probe_port + _DIRECT_OFFSET
+
+
+def relayed_port(probe_port: int) -> int:
+    """Where they ask it through a neighbour: the port selects the way, of requests and of answers."""
+    return probe_port + _RELAYED_OFFSET
 
 
 def size_source_port(probe_port: int, *, may_fragment: bool) -> int:

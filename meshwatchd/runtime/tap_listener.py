@@ -91,7 +91,7 @@ class TapListener:
 
 
 class KeyFiles:
-    """The keys of tap exchanges: mesh keys as the files have them, read again every few seconds at most."""
+    """The keys of one purpose: mesh keys as the files have them, read again every few seconds at most."""
 
     def __init__(
         self,
@@ -99,8 +99,10 @@ class KeyFiles:
         auth: AuthSettings,
         mesh: Callable[[], MeshSettings],
         clock: Callable[[], float] = time.monotonic,
+        *,
+        purpose: Purpose = Purpose.TAPS,
     ) -> None:
-        self._node, self._auth, self._mesh, self._clock = node, auth, mesh, clock
+        self._node, self._auth, self._mesh, self._clock, self._purpose = node, auth, mesh, clock, purpose
         self._keys: MeshKeys | None = None
         self._bindings: dict[str, PairBinding] = {}
         self._until_s = float("-inf")
@@ -121,7 +123,7 @@ class KeyFiles:
         return self._keys
 
     def _make(self, secrets: Sequence[MeshSecret]) -> MeshKeys:
-        keys = MeshKeys(self._node, secrets, Purpose.TAPS)
+        keys = MeshKeys(self._node, secrets, self._purpose)
         names = [node.name for node in self._mesh().node if node.name != self._node]
         for name in names:
             keys.admit(name)

@@ -115,6 +115,7 @@ class Purpose(StrEnum):
     PROBES = "stamp v1"
     TAPS = "tap v2"
     HELLOS = "short hello v1"
+    WAYS = "way v1"
 
 
 def derive_key(

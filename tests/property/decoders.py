@@ -68,6 +68,7 @@ from meshwatchd.runtime.metrics import Metrics
 from meshwatchd.wire import standard_probe, standard_reflect, standard_tlv
 from meshwatchd.wire import tap_request as tap
 from meshwatchd.wire import tlv as tlvs
+from meshwatchd.wire import way_question as ways
 from meshwatchd.wire.auth import TAG_BYTES, MeshKeys, PairKey, Purpose
 from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
 from meshwatchd.wire.reflect import reflect
@@ -261,6 +262,14 @@ _TAP = tap.TapMessage(
     kind=tap.TapKind.BEGIN, nonce=7, content=tap.TapContent(sender=NodeName("a1"), target=NodeName("b1"), ssid=9)
 )
 
+_WAYS_AT_A1, _WAYS_AT_B1 = (MeshKeys(node, [SECRET], Purpose.WAYS) for node in ("a1", "b1"))
+_WAYS_OF_B1, _WAYS_OF_A1 = _WAYS_AT_A1.add_peer("b1"), _WAYS_AT_B1.add_peer("a1")
+_WAY = ways.WayMessage(
+    kind=ways.WayKind.VOUCH,
+    nonce=7,
+    content=ways.WayContent(sender=NodeName("a1"), target=NodeName("b1"), about=NodeName("c1")),
+)
+
 
 _EVENTS = (
     {"event": "verdict.changed", "at_ns": 5, "boot": "y", "pair": 0, "location": "cloud", "severity": "critical"},
@@ -281,6 +290,14 @@ def _tap(data: bytes) -> object:
     if pair is tap.TapRejection.WRONG_LENGTH:
         return pair
     return tap.decode(datagram, pair if isinstance(pair, PairKey) else _TAPS_OF_A1)
+
+
+def _way(data: bytes) -> object:
+    datagram = data + _WAYS_OF_B1.send.tag(data)
+    pair = ways.find_pair(datagram, _WAYS_AT_B1)
+    if pair is ways.WayRejection.WRONG_LENGTH:
+        return pair
+    return ways.decode(datagram, pair if isinstance(pair, PairKey) else _WAYS_OF_A1)
 
 
 def _probe(data: bytes) -> None:
@@ -460,6 +477,7 @@ DECODERS: dict[str, Decoder] = {
     ),
     "hello": Decoder(read_hello, HELLOS),
     "short hello": Decoder(read_short_hello, SHORT_HELLOS),
+    "way question": Decoder(_way, (ways.encode(_WAY, _WAYS_OF_B1)[:-TAG_BYTES],)),
     "tap request": Decoder(_tap, (tap.encode(_TAP, _TAPS_OF_B1)[:-TAG_BYTES],)),
     "probe": Decoder(_probe, (request(), request(SPEC, sequence=7)), share=0.5),
     "STAMP request": Decoder(_standard, (_STAMP, _STAMP + tlvs.Tlv(type=2, value=bytes(4)).encode())),

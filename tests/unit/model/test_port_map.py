@@ -20,6 +20,7 @@ def test_no_two_purposes_share_a_port():
         "real traffic": [port_map.routed_port(PORT)],
         "paths": PATHS,
         "known flows": list(port_map.known_flow_ports(PORT)),
+        "ways": [port_map.direct_port(PORT), port_map.relayed_port(PORT)],
         "sizes": [port_map.size_source_port(PORT, may_fragment=each) for each in (False, True)],
     }
     assert all(len(ports) == len(set(ports)) for ports in purposes.values())
@@ -36,6 +37,7 @@ def test_the_ports_are_those_of_the_map():
         port_map.routed_port(PORT),
     )
     assert [18_620, 18_681, 18_690, 19_107] == [PATHS[0], PATHS[61], PATHS[62], PATHS[479]]
+    assert (19_108, 19_109) == (port_map.direct_port(PORT), port_map.relayed_port(PORT))
     assert range(18_682, 18_690) == port_map.known_flow_ports(PORT)
 
 
