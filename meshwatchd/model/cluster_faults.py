@@ -38,5 +38,18 @@ CLUSTER_FAULTS = (
         " that begin are not found. Connections that exist go on. Probes between the nodes are answered, or"
         " `cluster-backends-unreachable` would be reported.",
     ),
+    Fault(
+        code=FaultCode.OUTER_WAY_BROKEN,
+        layer=Layer.UNDERLAY,
+        severity=Severity.WARNING,
+        title="the way of outer packets to one node of another cluster is dead, while a neighbour reaches it",
+        remedy="look at routes and filters between the two addresses; until then outer packets can go through the"
+        " neighbour: with [cilium] outer_reroute = true in mode enforce they do",
+        about="This node's VXLAN, Geneve or WireGuard packets to one node of another cluster are lost, so that its pods"
+        " are not reached from here; a node on the same network reaches it. The fault says which, and the route and the"
+        " rules that lead outer packets through it. Where that is allowed it is done once packets through the neighbour"
+        " have been answered, and undone when the way of their own answers again. While it is in force the fault stands"
+        " as a warning: the relay is a second thing that can fail.",
+    ),
 )
 """Found by probes and by what Cilium's agent says, together."""

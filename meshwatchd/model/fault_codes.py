@@ -98,6 +98,7 @@ class FaultCode(StrEnum):
     CLUSTERMESH_DATAPATH_CUT = "clustermesh-datapath-cut"
     CLUSTER_BACKENDS_UNREACHABLE = "cluster-backends-unreachable"
     CLUSTERMESH_CONTROL_CUT = "clustermesh-control-cut"
+    OUTER_WAY_BROKEN = "outer-way-broken"
 
 
 class Severity(StrEnum):

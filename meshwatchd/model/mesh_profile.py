@@ -58,6 +58,9 @@ class Trait(StrEnum):
     CLUSTERED = "clustered"
     """Its locations are clusters of several nodes that each lead themselves, and which node goes by the name of a
     leader says nothing of the way that packets take."""
+    HOST_ROUTED = "host-routed"
+    """Outer packets to nodes of other locations go to their own addresses, by the routing tables of the host that sends
+    them: a route of ours may lead them through a neighbour (`[cilium] outer_reroute`)."""
     REPLACES_ROUTES = "replaces-routes"
     """Its agent has routes of its own to the pods of other locations, in the place of those of the CNI below."""
 
@@ -66,7 +69,7 @@ TRAITS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "kilo": frozenset((Trait.REPLACES_ROUTES,)),
         SUBMARINER: frozenset((Trait.STAR, Trait.POD_ADDRESSED, Trait.WITHOUT_STANDBY)),
-        CLUSTER_MESH: frozenset((Trait.DIRECT, Trait.CLUSTERED, Trait.WITHOUT_STANDBY)),
+        CLUSTER_MESH: frozenset((Trait.DIRECT, Trait.CLUSTERED, Trait.HOST_ROUTED, Trait.WITHOUT_STANDBY)),
         **dict.fromkeys(SWITCH_MESHES, frozenset((Trait.DIRECT, Trait.WITHOUT_STANDBY))),
     }
 )

@@ -113,6 +113,10 @@ class Provision(msgspec.Struct, frozen=True, kw_only=True):
     kept_tables: tuple[int, ...] = ()
     windows: tuple[RuleWindow, ...] = ()
 
+    def joined(self, beside: Provision) -> Provision:
+        """The same with further routes and rules."""
+        return msgspec.structs.replace(self, routes=self.routes + beside.routes, rules=self.rules + beside.rules)
+
 
 class Switch(msgspec.Struct, frozen=True, kw_only=True):
     """A change of override: rules added first, then rules deleted, so that there is no gap."""

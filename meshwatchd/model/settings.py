@@ -312,6 +312,21 @@ class LiqoSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     beyond: Annotated[tuple[Ip4Address, ...], Meta(max_length=32, description="each is asked every two seconds")] = ()
 
 
+class CiliumSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may be done where Cilium Cluster Mesh joins this cluster with others.
+
+    Attributes:
+        outer_reroute: in mode enforce, where the way to one node of another cluster is dead, send the outer packets
+            for it (VXLAN, Geneve, WireGuard) through a node on this node's own network that reaches it, after packets
+            through that node have been answered; they go their own way again once that is well, whatever
+            policy.revertive says. Off, since the relay must forward packets that are not its own, and a cloud may
+            drop those. What it would do is reported in any case. Where packets are lost in both directions it has to
+            be on at both ends.
+    """
+
+    outer_reroute: bool = False
+
+
 class MeshSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The mesh as the operator declares it, or as it was found.
 
@@ -350,4 +365,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     discovery: DiscoverySettings = DiscoverySettings()
     bisect: BisectSettings = BisectSettings()
     liqo: LiqoSettings = LiqoSettings()
+    cilium: CiliumSettings = CiliumSettings()
     mesh: MeshSettings = MeshSettings()

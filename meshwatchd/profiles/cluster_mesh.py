@@ -6,7 +6,8 @@ The kernel shows nothing of it: other clusters are entries of a map that eBPF re
 lists nodes as CLUSTER/NODE; without it a node cannot say in which mesh it is. A cluster is a location, and since
 nobody relays each node leads itself. Where Kilo or Submariner joins clusters, the locations are theirs.
 
-Nothing of ours can carry traffic here: which node a packet goes to is decided in eBPF, past every rule and route.
+No standby of ours can carry traffic here: which node a packet goes to is decided in eBPF, past every rule and route.
+The outer packet that comes of it is an ordinary one of the host's to the address of that node, and is routed as such.
 
 Source: cilium pkg/clustermesh, Documentation/network/clustermesh.
 """
@@ -15,17 +16,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from meshwatchd.model.cluster_mesh import CLUSTER_MESH
+from meshwatchd.model.cluster_mesh import CLUSTER_MESH, ENCRYPTION, ENCRYPTION_PORT, TUNNELS
 from meshwatchd.model.discovery import Finding, LocalView
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import Snapshot
+from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.sources import CiliumNode, Sources
 from meshwatchd.profiles import reading
 from meshwatchd.profiles.cilium import ROUTER, SOURCE
 
 MAX_NAMED = 8
 """Clusters in one sentence."""
+
+VXLAN_PORT, GENEVE_PORT = 8472, 6081
+"""Cilium's `tunnel-port` where a device does not say."""
+
+
+def outer_ports(snapshot: Snapshot, overlay_device: str = "") -> tuple[int, ...]:
+    """The UDP ports that outer packets to other nodes go to: of Cilium's tunnel and encryption, and of the mesh's
+    overlay device where that is a tunnel, as a third party's may be.
+    """
+    names = dict.fromkeys((*TUNNELS, ENCRYPTION, overlay_device))
+    links = [link for name in names if (link := snapshot.link(name)) is not None and link.is_up]
+    return tuple(dict.fromkeys(port for link in links if (port := _outer_port(link))))
+
+
+def _outer_port(link: Link) -> int:
+    """Of a device; 0 for one that is no tunnel."""
+    if link.name == ENCRYPTION:
+        return ENCRYPTION_PORT
+    if link.kind == "geneve":
+        return (link.geneve.port if link.geneve is not None else 0) or GENEVE_PORT
+    if link.kind == "vxlan":
+        return (link.vxlan.port if link.vxlan is not None else 0) or VXLAN_PORT
+    return 0
 
 
 def look(snapshot: Snapshot, sources: Sources, declared: MeshSettings, node: NodeName) -> LocalView:
@@ -78,5 +102,8 @@ def _reasons(own: CiliumNode, others: Mapping[str, int]) -> Iterator[Finding]:
     more = f" and {len(told) - MAX_NAMED} more" if len(told) > MAX_NAMED else ""
     text = f"this node is in cluster {own.cluster}; Cluster Mesh joins it with {', '.join(told[:MAX_NAMED])}{more}"
     yield Finding(source=SOURCE, text=text)
-    text = "this mesh has no standby: traffic is not moved, faults are named and reported"
+    text = (
+        "this mesh has no standby: faults are named and reported; outer packets to one node may go through a neighbour"
+        " where [cilium] outer_reroute is on"
+    )
     yield Finding(source=f"link {ROUTER}", text=text)

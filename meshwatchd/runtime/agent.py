@@ -4,7 +4,8 @@
     kernel --notifications----> mirror: SnapshotReceived (when changes settle), ObjectLost (at once) --> engine
     engine --facts, status----> sinks, event store, control socket <--> meshwatchctl
 
-It ends when the engine's end of the link is closed, and touches nothing in the kernel on the way out.
+It ends when the engine's end of the link is closed. All that it changes in the kernel on the way out is to take away
+routes of outer packets through a neighbour, which nobody would watch.
 """
 
 from __future__ import annotations
@@ -118,7 +119,6 @@ class Agent:
             overrun=lambda reason: log.warning("netlink.overrun", reason=reason),
         )
         self._rule_place = RulePlace.open(self._mirror, settings, log)
-        self._work = self._make_work()
         self._desk = OperatorDesk(self._send)
         self._late_discovery = LateDiscovery(settings, self._discover)
         duplicates = self._late_discovery.duplicates
@@ -133,6 +133,7 @@ class Agent:
             sources=lambda: self._own_view.sources,
             log=log,
         )
+        self._work = self._make_work()
         self._auditor, self._config = self._care.auditor, config
         self._sinks = Sinks.open(settings, log)
         self._care.metrics.incidents = self._sinks.incidents
@@ -196,7 +197,7 @@ class Agent:
             loop.remove_reader(self._link)
             loop.remove_writer(self._link)
             await self._state.close()
-            await self._care.finish()
+            await self._care.finish(self._kernel)
             self._mirror.close()
             held = (self._dumper, self._lookups, self._rule_place, self._kernel, self._care, self._services, self._link)
             for each in held:
@@ -217,7 +218,7 @@ class Agent:
             self._read_sources(),
             self._serve_control(),
             self._late_discovery.run(),
-            *self._care.duties(),
+            *self._care.duties(self._kernel),
         )
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(duty) for duty in duties]
@@ -238,7 +239,7 @@ class Agent:
             changed=self._take_mesh,
             heard=self._auditor.hear,
             standby_key=self._devices.public_key,
-            bind=lambda bindings: self._send_frame(self._prover.bind(bindings)),
+            bind=lambda bindings: self._send_frame(self._prover.bind(self._care.rerouting.bind(bindings))),
         )
 
     def _take_mesh(self) -> None:
@@ -327,6 +328,7 @@ class Agent:
         snapshot = self._lookups.add(self._rule_place.settle(shown))
         self._snapshot_s = (time.monotonic_ns() - started_ns) / SECOND
         before, self._snapshot = self._snapshot, snapshot
+        self._care.rerouting.see(snapshot)
         self._work.compare(before, snapshot, self._settings.kernel)
         if snapshot != before:
             self._send(SnapshotReceived(snapshot=snapshot))
@@ -346,9 +348,13 @@ class Agent:
 
         standing = Standing(self._kernel, self._devices, self._settings.kernel, time.monotonic_ns, log=self._log)
         others = Counterparts(
-            losses=self._mirror.losses, collisions=collisions, public_key=self._devices.public_key, send=self._send
+            losses=self._mirror.losses,
+            collisions=collisions,
+            public_key=self._devices.public_key,
+            send=self._send,
+            beside=self._care.rerouting.standing,
         )
-        return StandingWork(standing, others, self._log)
+        return self._care.rerouting.kept_by(StandingWork(standing, others, self._log))
 
     def _watch_tunnels(self) -> TunnelPoll:
         def device() -> str:

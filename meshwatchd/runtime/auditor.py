@@ -53,7 +53,7 @@ STATE_FILE = "overlay-good.json"
 BESIDE = frozenset(
     (
         *(FaultCode.RP_FILTER_STRICT, FaultCode.CONNTRACK_INVALID, FaultCode.DUPLICATE_NODE_NAME),
-        FaultCode.CLUSTERMESH_CONTROL_CUT,
+        *(FaultCode.CLUSTERMESH_CONTROL_CUT, FaultCode.OUTER_WAY_BROKEN),
     )
 )
 """Warnings that say nothing against what devices, routes and peers are like: hardened machines have some for good."""

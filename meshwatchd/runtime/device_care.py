@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Protocol
 
+from meshwatchd.adapters.netlink.ports import StandingKernel
 from meshwatchd.adapters.netlink.repair import OverlayKernel
 from meshwatchd.adapters.netlink.route_lookup import RouteLookup, Tables
 from meshwatchd.model.audit import AuditFinding, OverlayFigures
@@ -21,6 +22,7 @@ from meshwatchd.runtime.connection_care import ConnectionCare
 from meshwatchd.runtime.liqo_watch import LiqoWatch
 from meshwatchd.runtime.lookout import Lookout
 from meshwatchd.runtime.metrics import Metrics
+from meshwatchd.runtime.outer_reroute import Rerouting
 from meshwatchd.runtime.sinks import Log
 from meshwatchd.runtime.underlay_watch import UnderlayWatch
 
@@ -44,6 +46,7 @@ class DeviceCare:
     Attributes:
         auditor: sees snapshots, hears hellos, carries out repairs.
         lookout: looks at WireGuard devices, which `observe` takes.
+        rerouting: outer packets that go through a neighbour.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class DeviceCare:
         self._underlay = UnderlayWatch(kernel.lan_neighbours)
         self._liqo = LiqoWatch(settings, log)
         self._clusters = ClusterCare(sources)
+        self.rerouting = Rerouting(settings, log=log)
         self._connections = ConnectionCare(settings, self._mesh, log)
         self.auditor = Auditor(
             mesh=settings.mesh,
@@ -83,6 +87,7 @@ class DeviceCare:
                 self._underlay.findings,
                 self._liqo.findings,
                 self._clusters.findings,
+                self.rerouting.findings,
                 lambda _view, _now: duplicates(),
             ),
         )
@@ -93,6 +98,7 @@ class DeviceCare:
         self.auditor.note(status)
         self._underlay.note(status)
         self._clusters.note(status)
+        self.rerouting.note(status)
         self._connections.note(status)
 
     def observe(self, states: tuple[WireGuardState, ...]) -> None:
@@ -100,7 +106,7 @@ class DeviceCare:
         self.lookout.observe(states)
         self._clusters.observe(states)
 
-    def duties(self) -> tuple[Coroutine[object, object, None], ...]:
+    def duties(self, kernel: StandingKernel) -> tuple[Coroutine[object, object, None], ...]:
         """What goes on for as long as the agent lives."""
         return (
             self.auditor.watch(),
@@ -111,10 +117,12 @@ class DeviceCare:
             self._connections.watch(),
             self.metrics.serve(),
             self.metrics.write(),
+            *self.rerouting.duties(kernel, self.auditor.wake),
         )
 
-    async def finish(self) -> None:
-        """Wait until what was good is written."""
+    async def finish(self, kernel: StandingKernel) -> None:
+        """Take routes away that nobody would watch, and wait until what was good is written."""
+        await self.rerouting.withdraw(kernel)
         await self.auditor.close()
         await self._liqo.close()
 

@@ -38,12 +38,14 @@ class Counterparts:
         collisions: what sits where ours would go, at this moment.
         public_key: of this node's standby devices.
         send: tells the engine.
+        beside: routes and rules that have to stand beside what the engine wants.
     """
 
     losses: asyncio.Queue[Lost]
     collisions: Callable[[], Sequence[str]]
     public_key: Callable[[], str]
     send: Callable[[ObjectLost | Provisioned], None]
+    beside: Callable[[], Provision] = Provision
 
 
 class StandingWork:
@@ -52,6 +54,7 @@ class StandingWork:
     def __init__(self, standing: Standing, others: Counterparts, log: Log) -> None:
         self._standing, self._others, self._log = standing, others, log
         self._requested: Provision | None = None
+        self._last: Provision | None = None
         self._collisions: tuple[str, ...] = ()
         self._has_work = asyncio.Event()
         self._reported: set[str] = set()
@@ -60,6 +63,16 @@ class StandingWork:
         """The engine wants other objects from here on."""
         self._requested, self._collisions = wanted, ()
         self._has_work.set()
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether the engine has objects here, and none waits for a place."""
+        return self._last is not None and not self._collisions
+
+    def renew(self) -> None:
+        """Something else has to stand beside what the engine wants."""
+        if self._requested is None and self._last is not None:
+            self.request(self._last)
 
     def compare(self, before: Snapshot | None, after: Snapshot, settings: KernelSettings) -> None:
         """The kernel has changed: where that is about objects of ours, one may be missing."""
@@ -109,9 +122,9 @@ class StandingWork:
         self._others.send(msgspec.structs.replace(outcome, is_pending=self._requested is not None))
 
     async def _provision(self, wanted: Provision) -> None:
-        self._requested = None
+        self._requested, self._last = None, wanted
         started_ns = time.monotonic_ns()
-        outcome = await self._standing.ensure(wanted)
+        outcome = await self._standing.ensure(wanted.joined(self._others.beside()))
         self._reported.clear()
         self._tell(outcome)
         duration_ns = time.monotonic_ns() - started_ns

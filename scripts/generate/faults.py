@@ -101,6 +101,7 @@ PROOFS = {
     FaultCode.GATEWAY_NOT_READY: "curl -i http://ADDRESS:PORT/PATH",
     FaultCode.CLUSTERMESH_DATAPATH_CUT: f"{_BISECT}; ping NODE; tcpdump -ni NIC udp port 8472 or 51871",
     FaultCode.CLUSTER_BACKENDS_UNREACHABLE: "ping NODE of that cluster; cilium-dbg service list: backends there",
+    FaultCode.OUTER_WAY_BROKEN: "ping NODE, here and on the neighbour; ip route get NODE ipproto udp dport 8472",
     FaultCode.CLUSTERMESH_CONTROL_CUT: "cilium-dbg status --all-clusters; openssl s_client -connect APISERVER:2379",
 }
 """How to see a fault without us; the page says what the words in capitals stand for."""

@@ -43,6 +43,7 @@ NOT_A_FAULT_OF_ITS_OWN = {
         ),
         "needs Liqo's gateway pods (tests/lab/test_liqo.py)",
     ),
+    "outer-way-broken": "needs a neighbour that reaches the node (tests/lab/test_outer_reroute.py)",
     "ipip-black-hole": "needs tunl0: in the guest (tests/lab/stock_kernel)",
     "dns-unreachable": "what servers answer (tests/unit/adapters/test_service_canary.py)",
     "dns-forward-broken": "what servers answer (tests/lab/test_service.py)",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from meshwatchd.model.cluster_mesh import ENCRYPTION
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.mesh_profile import Trait, traits_of
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import Link, Snapshot
+from meshwatchd.model.snapshot import Geneve, Link, Snapshot, Vxlan
 from meshwatchd.model.sources import CiliumClusters, CiliumNodes, Sources
 from meshwatchd.profiles import compose
-from meshwatchd.profiles.cluster_mesh import look
+from meshwatchd.profiles.cluster_mesh import look, outer_ports
 from tests.support import node_states
 from tests.support.cluster_node import (
     EAST,
@@ -126,3 +127,22 @@ def test_wireguard_below_the_clusters_is_no_mesh_of_its_own():
     assert ("cilium-clustermesh", "cilium") == view.profiles
     assert "" == view.wireguard_device
     assert "is below Cilium's clusters" in texts(view)
+
+
+def test_outer_packets_go_to_the_ports_of_the_devices_that_are_up():
+    """VXLAN's or Geneve's own, and WireGuard's; Cilium's defaults where a device does not say."""
+    assert (8472, 51_871) == outer_ports(snapshot("e1"))
+    plain = tuple(each for each in snapshot("e1").links if each.name != ENCRYPTION)
+    assert (8472,) == outer_ports(Snapshot(links=plain))
+    geneve = Link(
+        name="cilium_geneve", index=9, kind="geneve", is_up=True, mtu_bytes=1450, geneve=Geneve(vni=0, port=7000)
+    )
+    assert (7000,) == outer_ports(Snapshot(links=(geneve,)))
+    silent = msgspec.structs.replace(geneve, geneve=None)
+    assert (6081,) == outer_ports(Snapshot(links=(silent,)))
+    own = Link(name="hex0", index=9, kind="vxlan", is_up=True, mtu_bytes=1450, vxlan=Vxlan(vni=1, port=4789))
+    assert (4789,) == outer_ports(Snapshot(links=(own,)), "hex0")
+    assert () == outer_ports(Snapshot(links=(own,)))
+    assert (8472, 51_871) == outer_ports(snapshot("e1"), "cilium_host")
+    down = msgspec.structs.replace(geneve, is_up=False)
+    assert () == outer_ports(Snapshot(links=(down,)))

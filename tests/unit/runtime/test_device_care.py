@@ -14,6 +14,7 @@ from meshwatchd.runtime.device_care import DeviceCare
 from meshwatchd.runtime.liqo_watch import LiqoMemory
 from meshwatchd.runtime.logging import make_log
 from tests.support.example_status import HEALTHY
+from tests.support.fake_kernel import FakeKernel
 from tests.support.flannel_node import entries, mesh, snapshot
 
 
@@ -54,14 +55,14 @@ def test_figures_are_of_the_device_of_the_mesh_that_was_found_out(tmp_path):
     care.auditor.see(msgspec.structs.replace(snapshot(entries(3)), mesh=found))
     care.auditor.look()
     care.metrics.text()
-    duties = care.duties()
+    duties = care.duties(FakeKernel())
     for duty in duties:
         duty.close()
     care.close()
 
     assert ["flannel.1", "flannel.7"] == kernel.asked
     assert 1 == len(sent)
-    assert 8 == len(duties)
+    assert 10 == len(duties)
 
 
 def test_what_is_good_is_on_the_disk_when_the_agent_ends(tmp_path):
@@ -73,7 +74,7 @@ def test_what_is_good_is_on_the_disk_when_the_agent_ends(tmp_path):
     async def scenario():
         care.auditor._writer.keep(GoodState())
         care._liqo._writer.keep(LiqoMemory())
-        await care.finish()
+        await care.finish(FakeKernel())
         return sorted(each.name for each in tmp_path.iterdir())
 
     assert ["liqo-good.json", "overlay-good.json"] == asyncio.run(scenario())

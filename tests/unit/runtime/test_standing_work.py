@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 
 import msgspec
 import pytest
@@ -194,3 +195,28 @@ def test_only_a_change_of_what_is_ours_is_looked_at(before, after, is_look):
     room = Room()
     room.live(2, (1, lambda: room.work.compare(before, after, KERNEL)))
     assert ([(1, "restore")] if is_look else []) == room.did
+
+
+def test_what_stands_beside_is_put_with_what_the_engine_wants_and_renewed_without_it():
+    """Not before the engine has asked, nor while somebody else's object is in a place of ours."""
+    wanted, beside = Provision(rules=(RULE,)), [Provision()]
+    put = []
+
+    class Beside(Room):
+        async def ensure(self, asked):
+            put.append(asked)
+            return await super().ensure(asked)
+
+    room = Beside()
+    room.work._others = dataclasses.replace(room.work._others, beside=lambda: beside[0])
+    assert not room.work.is_armed
+    other = Rule(priority=5410, table=7796, iif="lo", dport=(19_109, 19_109))
+
+    def change():
+        beside[0] = Provision(rules=(other,))
+        room.work.renew()
+
+    room.live(4, (1, room.work.renew), (2, lambda: room.work.request(wanted)), (3, change))
+    assert [(2, "ensure"), (3, "ensure")] == room.did
+    assert [(RULE,), (RULE, other)] == [each.rules for each in put]
+    assert room.work.is_armed

@@ -1,0 +1,74 @@
+"""What is said of a way: who would relay, what it takes, and what is in force."""
+
+from __future__ import annotations
+
+from meshwatchd.core.audit.outer_ways import Terms, audit_outer_ways
+from meshwatchd.core.routes.outer_reroute import OuterReroute
+from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.outer_reroute import Way, WayAnswer
+from meshwatchd.model.rule_window import RuleWindow
+from meshwatchd.model.settings import KernelSettings, PolicySettings
+from tests.support.cluster_node import mesh, node_ip, snapshot
+
+ALWAYS = WayAnswer(seen=node_ip("e1"))
+
+
+def _terms(*, is_allowed):
+    window = RuleWindow(first=5400)
+    return Terms(window=window, kernel=KernelSettings(), ports=(8472, 51_871), is_allowed=is_allowed)
+
+
+def _after(rounds, *answered, may_move=False):
+    made = OuterReroute("e1", PolicySettings())
+    made.see(snapshot("e1"), mesh())
+    made.suspect(("w1",))
+    for now in range(rounds):
+        answers = {each: ALWAYS if each.way in answered else None for each in made.questions()}
+        made.observe(answers, now, may_move=may_move)
+    return made
+
+
+def _said(made, *, is_allowed=False):
+    found = list(audit_outer_ways(made, _terms(is_allowed=is_allowed)))
+    assert all((each.code, each.subject) == (FaultCode.OUTER_WAY_BROKEN, "w1") for each in found)
+    return "\n".join(sentence for each in found for sentence in each.because)
+
+
+def test_nothing_is_said_of_a_doubt_or_where_no_neighbour_reaches_the_node():
+    """The verdict of the probes names that."""
+    assert "" == _said(_after(3, Way.VOUCHED))
+    assert "" == _said(_after(20))
+
+
+def test_advice_has_the_exact_commands_and_the_switch():
+    """Route before rules, none in a place of ours: what a person puts is no daemon's to remove."""
+    said = _said(_after(20, Way.VOUCHED))
+    made = _after(20, Way.VOUCHED)
+    via = made.ways[0].vouchers[0]
+    assert "w1 answers neither at 10.82.0.11 nor in the overlay" in said
+    assert f"{via.name} ({via.address}), on this node's own network, reaches it and forwards packets" in said
+    assert (
+        f"ip route add 10.82.0.11/32 via {via.address} dev eth0 src 10.81.0.11 onlink table 7699;"
+        " ip rule add pref 5399 from all iif lo ipproto udp dport 8472 lookup 7699;"
+        " ip rule add pref 5399 from all iif lo ipproto udp dport 51871 lookup 7699"
+    ) in said
+    assert "[cilium] outer_reroute = true in mode enforce" in said
+    assert "ip route add" not in _said(made, is_allowed=True)
+
+
+def test_where_the_host_answers_outer_packets_alone_are_lost():
+    """A filter that does not know their port."""
+    assert "outer packets alone are lost" in _said(_after(20, Way.VOUCHED, Way.DIRECT))
+
+
+def test_what_is_tried_in_force_or_refused_is_said():
+    """With the relay's name and the reason."""
+    tried = _after(8, Way.VOUCHED, Way.RELAYED, may_move=True)
+    assert "are being tried" in _said(tried, is_allowed=True)
+    forced = _after(14, Way.VOUCHED, Way.RELAYED, may_move=True)
+    for now in range(14, 20):
+        forced.observe(dict.fromkeys(forced.questions(), ALWAYS), now, may_move=False)
+    assert "outer packets to w1 (10.82.0.11) go through" in _said(forced, is_allowed=True)
+    assert "table 7797 has the route" in _said(forced, is_allowed=True)
+    refused = _after(19, Way.VOUCHED, may_move=True)
+    assert "are not answered: where packets from w1 are lost as well" in _said(refused, is_allowed=True)
