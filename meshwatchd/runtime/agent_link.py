@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
-from meshwatchd.adapters.process import read_usage
+from meshwatchd.adapters.process import is_runnable, read_used_ns
 from meshwatchd.model.events import AgentLost, Event, SnapshotReceived
 from meshwatchd.model.frames import AliveFrame, AnswerFrame, EventFrame, KeysFrame, PingFrame, ToAgent
 from meshwatchd.model.identity import PairBinding
@@ -101,7 +101,7 @@ class AgentLink:
         pid = self._supervisor.pid
         if pid is None or max(now_ns, ahead_ns) < self._heartbeat.due_ns:
             return
-        if self._heartbeat.look(now_ns, read_usage(pid)):
+        if self._heartbeat.look(now_ns, read_used_ns(pid), lambda: is_runnable(pid)):
             self.send(PingFrame())
         elif self._heartbeat.is_hung:
             self._supervisor.kill()

@@ -10,9 +10,9 @@ spins has no excuse.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from meshwatchd.adapters.process import Usage
 from meshwatchd.model.settings import SECOND
 
 LOOKS: Final = 5
@@ -55,15 +55,21 @@ class Heartbeat:
         """The agent's loop has gone round."""
         self._is_asked, self._limit_ns, self.silent_ns = False, self._later_ns, 0
 
-    def look(self, now_ns: int, usage: Usage) -> bool:
-        """Count what has passed since the last look, a period at most; True when the agent is to be asked."""
+    def look(self, now_ns: int, total_ns: int, is_runnable: Callable[[], bool]) -> bool:
+        """Count what has passed since the last look, a period at most; True when the agent is to be asked.
+
+        Args:
+            now_ns: CLOCK_MONOTONIC.
+            total_ns: CPU time of the agent since its start.
+            is_runnable: whether it runs or waits for a CPU; asked of an agent alone that owes an answer.
+        """
         self.due_ns = now_ns + self._period_ns
         passed_ns, self._looked_ns = min(now_ns - self._looked_ns, self._period_ns), now_ns
-        used_ns, self._used_ns = usage.used_ns - self._used_ns, usage.used_ns
+        used_ns, self._used_ns = total_ns - self._used_ns, total_ns
         if not self._is_asked:
             self._is_asked = True
             return True
-        self.silent_ns += min(used_ns, passed_ns) if usage.is_runnable else passed_ns
+        self.silent_ns += min(used_ns, passed_ns) if is_runnable() else passed_ns
         return False
 
     @property

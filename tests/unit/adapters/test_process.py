@@ -17,17 +17,17 @@ from meshwatchd.adapters.process import (
     NICENESS,
     WANTED_FILES,
     InstanceLock,
-    Usage,
     _clean_file_mappings,
     collect_young,
     go_realtime,
     is_locked,
+    is_runnable,
     lock_memory,
     next_epoch,
     raise_file_limit,
     read_processor_ns,
     read_resident_bytes,
-    read_usage,
+    read_used_ns,
     release_memory,
     settle_memory,
 )
@@ -308,25 +308,28 @@ def test_released_and_locked_memory_still_works():
     assert callable(lock_memory)
 
 
-def _becomes(pid: int, is_so: Callable[[Usage], bool]) -> Usage:
-    """What is read of a process when it is so; fails after ten seconds."""
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    """Fails after ten seconds."""
     limit_s = time.monotonic() + 10
-    while not is_so(usage := read_usage(pid)):
-        assert time.monotonic() < limit_s, usage
-    return usage
+    while not is_so():
+        assert time.monotonic() < limit_s
 
 
 def test_a_process_that_spins_is_runnable_and_one_that_is_stopped_is_not():
     """The CPU time of what has not been waited for can be read to the end."""
     child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        before = _becomes(child.pid, lambda usage: usage.is_runnable)
-        _becomes(child.pid, lambda usage: usage.used_ns > before.used_ns + 50_000_000)
+        _wait_until(lambda: is_runnable(child.pid))
+        before_ns = read_used_ns(child.pid)
+        _wait_until(lambda: read_used_ns(child.pid) > before_ns + 50_000_000)
         child.send_signal(signal.SIGSTOP)
-        stopped = _becomes(child.pid, lambda usage: not usage.is_runnable)
-        assert stopped == read_usage(child.pid)
+        _wait_until(lambda: not is_runnable(child.pid))
+        stopped_ns = read_used_ns(child.pid)
+        assert stopped_ns == read_used_ns(child.pid)
         child.kill()
-        _becomes(child.pid, lambda usage: usage == stopped)
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert not is_runnable(child.pid)
+        assert stopped_ns <= read_used_ns(child.pid) < stopped_ns + 50_000_000
     finally:
         child.kill()
         child.wait()
@@ -337,7 +340,7 @@ def test_a_process_is_runnable_while_one_of_its_threads_is():
     spin = "import threading; threading.Thread(target=lambda: sum(iter(int, 1)), daemon=True).start()"
     child = subprocess.Popen([sys.executable, "-c", f"{spin}; threading.Event().wait()"])
     try:
-        _becomes(child.pid, lambda usage: usage.is_runnable and usage.used_ns > 300_000_000)
+        _wait_until(lambda: is_runnable(child.pid) and read_used_ns(child.pid) > 300_000_000)
     finally:
         child.kill()
         child.wait()
