@@ -31,7 +31,7 @@ class FactFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", ta
 
 
 class StatusFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
-    """The engine's picture of itself, each second and after every change."""
+    """The engine's picture of itself: after a change, each second while anything is wrong, and for whoever asks."""
 
     status: Status
 
@@ -111,6 +111,10 @@ class AliveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", t
     """The answer to a PingFrame: the agent's loop goes round."""
 
 
+class StatusAskedFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
+    """Somebody looks: a StatusFrame of this moment is the answer."""
+
+
 class KeysFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
     """How probes to some peers are signed from here on. No event: no journal must hold a secret."""
 
@@ -124,6 +128,6 @@ class AnswerFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", 
     event: ServiceSeen | SendFailed
 
 
-ToEngine = EventFrame | AliveFrame | KeysFrame | AnswerFrame
+ToEngine = EventFrame | AliveFrame | StatusAskedFrame | KeysFrame | AnswerFrame
 
 MAX_FRAME_BYTES = 4 * 1024 * 1024

@@ -46,6 +46,7 @@ from meshwatchd.model.frames import (
     ProvisionFrame,
     RepairFrame,
     StateFrame,
+    StatusAskedFrame,
     StatusFrame,
     ToAgent,
     ToEngine,
@@ -65,6 +66,7 @@ from meshwatchd.runtime.late_discovery import LateDiscovery
 from meshwatchd.runtime.link import AgentEnd, LinkClosedError
 from meshwatchd.runtime.operator_desk import OperatorDesk
 from meshwatchd.runtime.own_view import OwnView
+from meshwatchd.runtime.picture import Picture
 from meshwatchd.runtime.processor_use import ProcessorUse
 from meshwatchd.runtime.provisioning import Standing
 from meshwatchd.runtime.rule_place import RulePlace
@@ -123,11 +125,14 @@ class Agent:
         self._late_discovery = LateDiscovery(settings, self._discover)
         duplicates = self._late_discovery.duplicates
         self._own_view = OwnView.open(settings, lambda **fields: log.warning("profile.refused", **fields))
+        self._picture = Picture(lambda: self._send_frame(StatusAskedFrame()))
+        self.refresh = self._picture.refresh
         self._care = DeviceCare(
             settings,
             self._mirror,
             self._send,
             status=self.status,
+            refresh=self.refresh,
             duplicates=duplicates,
             unheard=self._late_discovery.unheard,
             sources=lambda: self._own_view.sources,
@@ -145,7 +150,6 @@ class Agent:
         self._tunnel_watch, self._state = TunnelWatch(), KeptState(Path(settings.daemon.state_dir), log)
         self._tunnels, self._services = self._watch_tunnels(), ServiceDesk(self._send_frame)
         self._processor = ProcessorUse(lambda: read_processor_ns((os.getpid(), os.getppid())), time.monotonic_ns)
-        self._status: Status | None = None
         self._ended = asyncio.Event()
         self._is_mesh_new = False
 
@@ -153,14 +157,14 @@ class Agent:
 
     def status(self) -> Status | None:
         """The engine's last word on itself, with what WireGuard devices say at this moment."""
-        if self._status is None:
+        if self._picture.status is None:
             return None
         found = self._discovery.counters if self._discovery is not None else {}
         return msgspec.structs.replace(
-            self._status,
+            self._picture.status,
             tunnels=tunnel_status(self._tunnels.states, time.monotonic_ns()),
             knowledge=self._late_discovery.knowledge(),
-            counters={**refusals.added_to(self._status.counters), **found},
+            counters={**refusals.added_to(self._picture.status.counters), **found},
             cpu_percent=self._processor.percent(),
             resident_bytes=sum(map(read_resident_bytes, (os.getpid(), os.getppid()))),
         )
@@ -262,7 +266,7 @@ class Agent:
             case ProvisionFrame(command=command):
                 self._work.request(command.provision)
             case StatusFrame(status=status):
-                self._status = status
+                self._picture.take(status)
                 self._care.note(status)
                 if self._discovery is not None:
                     self._discovery.confess(status)
@@ -365,7 +369,7 @@ class Agent:
             Surroundings(
                 links=lambda: () if self._snapshot is None else self._snapshot.links,
                 device=device,
-                is_calm=lambda: self._status is None or self._status.is_calm,
+                is_calm=lambda: self._picture.status is None or self._picture.status.is_calm,
                 observed=self._take_tunnels,
                 changed=self._mirror.is_dirty.set,
                 stirred=self._send,

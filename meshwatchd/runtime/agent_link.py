@@ -10,7 +10,15 @@ from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import is_runnable, read_used_ns
 from meshwatchd.model.events import AgentLost, Event, SnapshotReceived
-from meshwatchd.model.frames import AliveFrame, AnswerFrame, EventFrame, KeysFrame, PingFrame, ToAgent
+from meshwatchd.model.frames import (
+    AliveFrame,
+    AnswerFrame,
+    EventFrame,
+    KeysFrame,
+    PingFrame,
+    StatusAskedFrame,
+    ToAgent,
+)
 from meshwatchd.model.identity import PairBinding
 from meshwatchd.runtime.heartbeat import PATIENCE, Heartbeat, Patience
 from meshwatchd.runtime.link import EngineEnd, LinkClosedError, Outbox, engine_end
@@ -46,6 +54,7 @@ class AgentLink:
         self._is_writing = False
         self._patience = patience
         self._heartbeat = Heartbeat(patience, 0)
+        self._is_asked = False
         self.has_reported = False
         self.bind: Callable[[Sequence[PairBinding]], None] = lambda _bindings: None
         self.answered: Callable[[AnswerFrame], None] = lambda _answer: None
@@ -85,9 +94,16 @@ class AgentLink:
                         self.answered(frame)
                     case AliveFrame():
                         self._heartbeat.answered()
+                    case StatusAskedFrame():
+                        self._is_asked = True
         except LinkClosedError:
             self._disconnect()
         return events
+
+    def take_asked(self) -> bool:
+        """Whether the status was asked for since the last call."""
+        taken, self._is_asked = self._is_asked, False
+        return taken
 
     def deadline(self) -> int | None:
         """When a new agent is to be started, or the one that runs to be asked for an answer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -56,6 +56,7 @@ class DeviceCare:
         send: Callable[[FindingsReported | PeersTold | RepairDone], None],
         *,
         status: Callable[[], Status | None],
+        refresh: Callable[[], Awaitable[None]],
         duplicates: Callable[[], Iterable[AuditFinding]],
         unheard: Callable[[], frozenset[str]] = frozenset,
         sources: Callable[[], Sources] = Sources,
@@ -91,7 +92,7 @@ class DeviceCare:
                 lambda _view, _now: duplicates(),
             ),
         )
-        self.metrics = Metrics(settings.metrics, self._figures, log)
+        self.metrics = Metrics(settings.metrics, self._figures, log, refresh=refresh)
 
     def note(self, status: Status) -> None:
         """Take in what the engine says of itself."""

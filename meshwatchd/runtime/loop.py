@@ -22,6 +22,7 @@ from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import collect_young
 from meshwatchd.adapters.storage.journal.writer import Journal
 from meshwatchd.model.events import Event, LatenessMeasured, ReplyReceived, SendFailed, Stalled, Tick
+from meshwatchd.model.faults import Severity
 from meshwatchd.model.frames import StatusFrame
 from meshwatchd.model.ids import SessionId
 from meshwatchd.model.load import LoadMeasured
@@ -53,6 +54,11 @@ EARLY_NS: Final = 100_000_000
 """Whoever is awake does the chores of a second so much early: each alone would wake the engine, and two the agent."""
 STATUS_GAP_NS: Final = 100_000_000
 """After a fact the status is sent soon, but a burst of facts makes no burst of statuses."""
+STATUS_TAIL_NS: Final = 30_000_000_000
+"""For so long after the last fact, or the last word of the agent, a status follows each second, and for as long as
+anything is wrong. Then there is none until something happens or somebody looks: what the agent acts upon changes with a
+fact, and one status costs as much as three probes and their answers. Longer than the agent waits to tell other nodes of
+a change that it has seen (`node_reports.HURRY_GAP_NS`)."""
 NO_PROGRESS_PAUSE_NS: Final = 1_000_000
 """What a deadline that stays due is put off by: at real-time priority a spinning loop takes the core."""
 MAX_REPEATED: Final = 64
@@ -132,8 +138,10 @@ class Loop:
         self._is_ready = False
         self._housekeeping_ns = monotonic_ns() + HOUSEKEEPING_NS
         self._housekeepings = 0
-        self._status_due_ns = self._housekeeping_ns
+        self._status_due_ns: int | None = self._housekeeping_ns
         self._status_sent_ns = 0
+        # The last fact, or the last word of the agent.
+        self._stirred_ns = self._housekeeping_ns
 
     def run(self) -> None:
         """Go round until SIGTERM or SIGINT, then stop in good order; kernel objects stay as they are."""
@@ -188,9 +196,14 @@ class Loop:
         self._counters["loop-turns"] += 1
         self._poller.dispatch(ready)
         self._settle()
-        self._inbox.extend(self._agent.receive())
+        told = self._agent.receive()
+        self._inbox.extend(told)
         if self._inbox:
             self._settle()
+        if told:
+            self._stir()
+        if self._agent.take_asked():
+            self._hasten_status()
         if stalled_ns > STALL_NS:
             self._counters["loop-stalls"] += 1
             self._inbox.append(Stalled(late_ns=stalled_ns))
@@ -253,7 +266,7 @@ class Loop:
             if not inbox:
                 break
         if self._effects.take_stated():
-            self._status_due_ns = min(self._status_due_ns, self._status_sent_ns + STATUS_GAP_NS)
+            self._stir()
         if not self._is_ready and self._agent.has_reported:
             self._is_ready = True
             self._notify("READY=1")
@@ -279,7 +292,9 @@ class Loop:
 
     def _housekeep(self) -> None:
         now_ns = monotonic_ns()
-        self._agent.advance(now_ns, now_ns + EARLY_NS)
+        # Who reads the one reads the other: the agent wakes once a second.
+        has_told = self._tell_status(now_ns)
+        self._agent.advance(now_ns, now_ns + (HOUSEKEEPING_NS if has_told else EARLY_NS))
         if now_ns + EARLY_NS >= self._housekeeping_ns:
             self._housekeeping_ns = now_ns + HOUSEKEEPING_NS
             self._housekeepings += 1
@@ -294,13 +309,29 @@ class Loop:
                 self._slim()
             if self._housekeepings % YOUNG_EVERY == 0:
                 collect_young()
-        is_routine = self._status_due_ns >= self._status_sent_ns + HOUSEKEEPING_NS
-        if now_ns + (EARLY_NS if is_routine else 0) >= self._status_due_ns:
-            self._status_sent_ns, self._status_due_ns = now_ns, now_ns + HOUSEKEEPING_NS
-            self._agent.send(StatusFrame(status=self._engine.status(now_ns, self._effects.counters())))
-            if is_routine:
-                # Who reads the one reads the other: the agent wakes once a second.
-                self._agent.advance(now_ns, now_ns + HOUSEKEEPING_NS)
+
+    def _stir(self) -> None:
+        """Something was told or heard that a status may show."""
+        self._stirred_ns = monotonic_ns()
+        self._hasten_status()
+
+    def _hasten_status(self) -> None:
+        soon_ns = self._status_sent_ns + STATUS_GAP_NS
+        self._status_due_ns = soon_ns if self._status_due_ns is None else min(self._status_due_ns, soon_ns)
+
+    def _tell_status(self, now_ns: int) -> bool:
+        """Send a status if one is due; returns whether it was one of those that leave each second."""
+        due_ns = self._status_due_ns
+        if due_ns is None:
+            return False
+        is_routine = due_ns >= self._status_sent_ns + HOUSEKEEPING_NS
+        if now_ns + (EARLY_NS if is_routine else 0) < due_ns:
+            return False
+        status = self._engine.status(now_ns, self._effects.counters())
+        is_over = status.is_ready and status.severity is Severity.OK and now_ns - self._stirred_ns >= STATUS_TAIL_NS
+        self._status_sent_ns, self._status_due_ns = now_ns, None if is_over else now_ns + HOUSEKEEPING_NS
+        self._agent.send(StatusFrame(status=status))
+        return is_routine
 
     def _deadline(self) -> int | None:
         """As the core says; between two events it says the same."""
@@ -331,12 +362,14 @@ class Loop:
         self._settle()
 
     def _arm(self, pause_ns: int = 0) -> None:
-        due = [self._housekeeping_ns, self._status_due_ns]
+        due = [self._housekeeping_ns]
         engine_ns, agent_ns = self._deadline(), self._agent.deadline()
         if engine_ns is not None:
             due.append(engine_ns if not pause_ns else max(engine_ns, monotonic_ns() + pause_ns))
         if agent_ns is not None:
             due.append(agent_ns)
+        if self._status_due_ns is not None:
+            due.append(self._status_due_ns)
         self._timer.arm(min(due))
 
     def _on_signals(self, signals: SignalPipe) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from meshwatchd.core.operators.incidents import IncidentTracker
@@ -36,14 +36,17 @@ class Metrics:
 
     Args:
         settings: where; nothing is done for what is empty.
+        refresh: has `figures` give those of this moment.
 
     Attributes:
         incidents: what went wrong so far, and for how long traffic was lost.
     """
 
-    def __init__(self, settings: MetricsSettings, figures: Figures, log: Warns) -> None:
+    def __init__(
+        self, settings: MetricsSettings, figures: Figures, log: Warns, *, refresh: Callable[[], Awaitable[None]]
+    ) -> None:
         self.incidents = IncidentTracker()
-        self._settings, self._figures, self._log = settings, figures, log
+        self._settings, self._figures, self._log, self._refresh = settings, figures, log, refresh
         self._connections = 0
         self._problem = ""
 
@@ -78,6 +81,7 @@ class Metrics:
         path = Path(self._settings.textfile)
         try:
             while True:
+                await self._refresh()
                 self._write(path)
                 await asyncio.sleep(WRITE_S)
         finally:
@@ -106,6 +110,7 @@ class Metrics:
                 line = await reader.readline()
                 while (await reader.readline()).strip():
                     pass
+                await self._refresh()
                 # Else a rest of 64 KiB counts as sent, and is kept for a client that never reads it.
                 writer.transport.set_write_buffer_limits(0)
                 writer.write(self._reply(line))

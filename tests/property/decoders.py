@@ -7,6 +7,7 @@ is looked at before that fits.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +57,7 @@ from meshwatchd.model.audit import OverlayFigures
 from meshwatchd.model.bisection import BisectResult
 from meshwatchd.model.decoding import Door, decode_frame, decode_json
 from meshwatchd.model.errors import ConfigError, DecodeError, JournalError
-from meshwatchd.model.frames import AliveFrame, EventFrame, StateFrame, StatusFrame, ToAgent, ToEngine
+from meshwatchd.model.frames import AliveFrame, EventFrame, StateFrame, StatusAskedFrame, StatusFrame, ToAgent, ToEngine
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.plan import Route, Rule
 from meshwatchd.model.policy_state import PolicyState
@@ -148,7 +149,9 @@ def _call(data: bytes) -> None:
             msgspec.msgpack.encode(methods._request(ev.OperatorVerb(name.lower()), parameters))
 
 
-_METRICS = Metrics(MetricsSettings(), lambda: (None, OverlayFigures()), structlog.get_logger())
+_METRICS = Metrics(
+    MetricsSettings(), lambda: (None, OverlayFigures()), structlog.get_logger(), refresh=lambda: asyncio.sleep(0)
+)
 _POLICY = policy_file._Stored(version=1, boot="x", wall_ns=1, monotonic_ns=2, state=PolicyState())
 _MESH = mesh_file.Kept(version=1, node=example_hello("a1").view.node, saved_ns=7, own=example_hello("a1"))
 _LINKS = {
@@ -380,7 +383,12 @@ DECODERS: dict[str, Decoder] = {
         lambda data: decode_frame(data, _TO_ENGINE, Door("frame")),
         tuple(
             msgspec.msgpack.encode(frame)
-            for frame in (AliveFrame(), EventFrame(event=ev.StateRestored(state=PolicyState())), ANSWERED)
+            for frame in (
+                AliveFrame(),
+                StatusAskedFrame(),
+                EventFrame(event=ev.StateRestored(state=PolicyState())),
+                ANSWERED,
+            )
         ),
     ),
     "frame to the agent": Decoder(

@@ -25,6 +25,7 @@ class Backend:
 
     def __init__(self, status: Status | None = None) -> None:
         self.current = status
+        self.refreshed = 0
         self.seen: LocalView | None = None
         self.known: tuple[NodeStatus, ...] = ()
         self.store = EventStore()
@@ -37,6 +38,10 @@ class Backend:
     def status(self) -> Status | None:
         """The status that was put in."""
         return self.current
+
+    async def refresh(self) -> None:
+        """Count who wants the picture of this moment."""
+        self.refreshed += 1
 
     def view(self) -> LocalView | None:
         """The view that was put in."""

@@ -20,6 +20,7 @@ class FakeEngine:
 
     Attributes:
         answers: outputs to give to an event, by its type, once.
+        severity: of its status.
         early_ns: from when on a Tick is worth its while for who is awake; None for not at all.
     """
 
@@ -29,6 +30,7 @@ class FakeEngine:
     events: list[tuple[int, Event]] = field(default_factory=list)
     answers: dict[type, list[Output]] = field(default_factory=dict)
     sent: int = 0
+    severity: Severity = Severity.OK
     early_ns: int | None = None
     _due_ns: int | None = None
     _port: int = FIRST_PORT
@@ -64,7 +66,7 @@ class FakeEngine:
             role="",
             mode="",
             is_ready=True,
-            severity=Severity.OK,
+            severity=self.severity,
             pairs=(),
             sessions=(),
             counters=dict(counters),

@@ -59,6 +59,9 @@ class ControlBackend(Protocol):
     def status(self) -> Status | None:
         """The engine's latest picture of itself; None before the first."""
 
+    async def refresh(self) -> None:
+        """Have `status` give the picture of this moment, if the engine gives any."""
+
     def view(self) -> LocalView | None:
         """What this node can tell of itself; None before the kernel has been read."""
 
@@ -126,15 +129,20 @@ class Methods:
                 _demand_root(uid)
                 return encode_reply(forgetting.ForgetReply(was_known=self._backend.forget(node)))
             case interface.MtuParameters(node=asked):
-                return encode_reply(self._mtu(asked or ""))
+                return self._show(lambda: self._mtu(asked or ""))
             case incidents.IncidentsParameters(number=number):
                 return self._incidents(number)
             case interface.EventsParameters() as parameters:
                 return self._events(call, parameters)
             case interface.NoParameters():
-                return encode_reply(self._pictures[name]())
+                return self._show(self._pictures[name])
             case parameters:
                 return self._operate(_request(OperatorVerb(name.lower()), parameters), uid)
+
+    async def _show(self, picture: Callable[[], msgspec.Struct]) -> AsyncIterator[bytes]:
+        """A picture of this moment; none is made for a moment at which nobody looks."""
+        await self._backend.refresh()
+        yield encode_reply(picture())
 
     async def _bisect(self, node: str) -> AsyncIterator[bytes]:
         try:

@@ -18,6 +18,10 @@ from tests.support.fake_kernel import FakeKernel
 from tests.support.flannel_node import entries, mesh, snapshot
 
 
+async def is_fresh():
+    """The status is the engine's of this moment."""
+
+
 class Kernel:
     """A mirror that is asked for figures."""
 
@@ -48,7 +52,9 @@ def test_figures_are_of_the_device_of_the_mesh_that_was_found_out(tmp_path):
     settings = Settings(daemon=DaemonSettings(node="n0", state_dir=str(tmp_path)))
     kernel, sent = Kernel(), list[object]()
     log = make_log("json", level="error")
-    care = DeviceCare(settings, kernel, sent.append, status=lambda: HEALTHY, duplicates=tuple, log=log)
+    care = DeviceCare(
+        settings, kernel, sent.append, status=lambda: HEALTHY, refresh=is_fresh, duplicates=tuple, log=log
+    )
     found = msgspec.structs.replace(mesh(3), overlay_device="flannel.7")
 
     assert b"vxlan_fdb_entries_total 2.0" in care.metrics.text()
@@ -69,7 +75,9 @@ def test_what_is_good_is_on_the_disk_when_the_agent_ends(tmp_path):
     """By a thread each; the sockets are closed after that."""
     settings = Settings(daemon=DaemonSettings(node="n0", state_dir=str(tmp_path)))
     log = make_log("json", level="error")
-    care = DeviceCare(settings, Kernel(), lambda _: None, status=lambda: HEALTHY, duplicates=tuple, log=log)
+    care = DeviceCare(
+        settings, Kernel(), lambda _: None, status=lambda: HEALTHY, refresh=is_fresh, duplicates=tuple, log=log
+    )
 
     async def scenario():
         care.auditor._writer.keep(GoodState())

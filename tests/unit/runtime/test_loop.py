@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 
 import msgspec
 import pytest
@@ -19,14 +20,16 @@ from meshwatchd.model.events import (
     Stalled,
     Tick,
 )
+from meshwatchd.model.faults import Severity
 from meshwatchd.model.frames import StatusFrame
 from meshwatchd.model.ids import SessionId
 from meshwatchd.model.load import LoadMeasured
 from meshwatchd.model.outputs import ConfigureSessions, DaemonReady, Output
+from meshwatchd.model.status import Status
 from meshwatchd.runtime.lateness import STALL_NS
-from meshwatchd.runtime.loop import HOUSEKEEPING_NS, QUIET_GAP_NS, SLIM_AFTER
+from meshwatchd.runtime.loop import HOUSEKEEPING_NS, QUIET_GAP_NS, SLIM_AFTER, STATUS_GAP_NS, STATUS_TAIL_NS
 from meshwatchd.runtime.share import Share
-from tests.support.engine_node import REPORTING_AGENT, engine_node, python_agent
+from tests.support.engine_node import REPORTING_AGENT, EngineNode, engine_node, python_agent
 from tests.support.packet_node import send
 
 pytestmark = pytest.mark.timeout(20)
@@ -375,3 +378,74 @@ def test_the_core_is_asked_once_between_two_events_when_it_is_due():
         node.run_until(lambda: len(node.core.seen(ReplyReceived)) >= 20)
 
         assert asked <= len(node.core.events) + 1
+
+
+def _statuses(node: EngineNode) -> list[int]:
+    """When statuses are made from here on, in nanoseconds of the clock that the core is told."""
+    made: list[int] = []
+    status = node.core.status
+
+    def count(now: int, counters: Mapping[str, int]) -> Status:
+        made.append(now)
+        return status(now, counters)
+
+    node.core.status = count  # type: ignore[method-assign]
+    return made
+
+
+@pytest.mark.parametrize(("severity", "is_made"), [(Severity.OK, False), (Severity.WARNING, True)])
+def test_who_is_asked_by_nobody_makes_no_status_while_all_is_well(severity, is_made):
+    """The last fact is half a minute old. As long as anything is wrong there is one each second."""
+    with engine_node() as node:
+        node.core.severity = severity
+        made, loop = _statuses(node), node.loop
+        loop._stirred_ns = monotonic_ns() - STATUS_TAIL_NS
+        loop._tell_status(monotonic_ns() + HOUSEKEEPING_NS)
+        assert 1 == len(made)
+
+        node.begin(monotonic_ns())
+        node.run_until(lambda: len(node.core.seen(LoadMeasured)) >= 3)
+
+        assert is_made is (len(made) > 1)
+
+
+def test_a_fact_a_word_of_the_agent_and_who_asks_have_a_status_made_soon():
+    """And for half a minute after the first two one each second."""
+    with engine_node() as node:
+        made, loop = _statuses(node), node.loop
+
+        def fact() -> None:
+            node.effects.carry_out(DaemonReady(pair=0), 1)
+            loop._settle()
+
+        def asked() -> None:
+            node.agent._is_asked = True
+
+        for stir, goes_on in ((fact, True), (loop._stir, True), (asked, False)):
+            loop._stirred_ns, loop._status_due_ns = monotonic_ns() - STATUS_TAIL_NS, None
+            loop._status_sent_ns = monotonic_ns() - STATUS_GAP_NS
+            made.clear()
+            stir()
+            if node.agent.take_asked():
+                loop._hasten_status()
+            assert not loop._tell_status(monotonic_ns())
+            assert 1 == len(made)
+            assert goes_on is (loop._status_due_ns is not None)
+
+
+def test_an_agent_that_asks_gets_a_status_of_that_moment():
+    """From an engine that makes none for anybody else; this one asks with each of its signs of life."""
+    asking = REPORTING_AGENT.replace("end.send(AliveFrame())", "end.send(AliveFrame()); end.send(StatusAskedFrame())")
+    asking = asking.replace("import AliveFrame", "import StatusAskedFrame, AliveFrame")
+    with engine_node(python_agent(asking)) as node:
+        made = _statuses(node)
+
+        def be_quiet(event: Event, _now: int) -> None:
+            node.loop._stirred_ns = -STATUS_TAIL_NS
+            if isinstance(event, LoadMeasured) and len(node.core.seen(LoadMeasured)) == 3:
+                made.clear()
+
+        node.begin(monotonic_ns())
+        node.run_until(lambda: len(node.core.seen(LoadMeasured)) >= 6, be_quiet)
+
+        assert 2 <= len(made) <= 4

@@ -34,7 +34,15 @@ def _free_port():
 
 
 def _metrics(log=None, **settings):
-    return Metrics(MetricsSettings(**settings), lambda: (HEALTHY, OverlayFigures(fdb_entries=7)), log or Log())
+    return _metrics_of(lambda: OverlayFigures(fdb_entries=7), log, **settings)
+
+
+async def _is_fresh():
+    """The figures are those of this moment."""
+
+
+def _metrics_of(overlay, log=None, refresh=_is_fresh, **settings):
+    return Metrics(MetricsSettings(**settings), lambda: (HEALTHY, overlay()), log or Log(), refresh=refresh)
 
 
 def _ask(*requests):
@@ -202,6 +210,38 @@ def test_a_file_is_written_whole_and_goes_with_the_daemon(tmp_path):
     assert "vxlan_fdb_entries_total 7.0" in text
     assert (0o644, 1) == (mode, files)
     assert not path.exists()
+
+
+def test_figures_are_those_of_the_moment_at_which_they_are_wanted(tmp_path):
+    """The engine makes none for a moment at which nobody looks."""
+    refreshed = []
+
+    async def refresh():
+        refreshed.append(True)
+
+    async def scenario():
+        port = _free_port()
+        metrics = _metrics_of(OverlayFigures, refresh=refresh, listen=f"127.0.0.1:{port}")
+        answers = []
+
+        async def answer(ours, writer):
+            await metrics._answer(ours, writer)
+            answers.append(len(refreshed))
+
+        async with await asyncio.start_server(answer, "127.0.0.1", port):
+            theirs, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+            await theirs.read()
+            writer.close()
+        async with asyncio.TaskGroup() as group:
+            metrics = _metrics_of(OverlayFigures, refresh=refresh, textfile=str(tmp_path / "m"))
+            writing = group.create_task(metrics.write())
+            await asyncio.sleep(0)
+            writing.cancel()
+        return answers
+
+    assert [1] == asyncio.run(scenario())
+    assert 2 == len(refreshed)
 
 
 def test_a_directory_that_is_missing_is_told_once(tmp_path):

@@ -108,6 +108,15 @@ def test_status_is_the_engines_own():
     assert HEALTHY == msgspec.json.decode(raw, type=StatusReply).status
 
 
+@pytest.mark.parametrize("method", ["Status", "Explain", "Topology", "Nodes", "Mtu"])
+def test_whoever_looks_has_the_picture_of_this_moment(method):
+    """The engine makes none while nobody does."""
+    backend = Backend(HEALTHY)
+    backend.seen = LocalView(profiles=("kilo",), node=NodeName("b3"))
+    ask(backend, f"io.meshwatch.Control.{method}")
+    assert 1 == backend.refreshed
+
+
 @pytest.mark.parametrize("method", ["Status", "Explain"])
 def test_before_the_first_report_there_is_an_error(method):
     """An empty status would be a lie."""
