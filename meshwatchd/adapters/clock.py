@@ -48,6 +48,7 @@ class Timer:
         if self._fd < 0:
             raise OSError(ctypes.get_errno(), "timerfd_create")
         self._spec = _Itimerspec()
+        self._instant = self._spec.value
         self._pointer = ctypes.byref(self._spec)
         self._settime = _LIBC.timerfd_settime
         self._due_ns: int | None = None
@@ -67,7 +68,7 @@ class Timer:
         self._due_ns = due_ns
         # All zero would disarm the timer: an instant at or before the start of the clock is due at once.
         instant_ns = 0 if due_ns is None else max(1, due_ns)
-        self._spec.value.seconds, self._spec.value.nanoseconds = divmod(instant_ns, _SECOND_NS)
+        self._instant.seconds, self._instant.nanoseconds = divmod(instant_ns, _SECOND_NS)
         if self._settime(self._fd, _TFD_TIMER_ABSTIME, self._pointer, None) != 0:
             raise OSError(ctypes.get_errno(), "timerfd_settime")
 

@@ -6,6 +6,9 @@ import select
 from collections.abc import Callable
 from typing import Final
 
+Ready = list[tuple[int, int]]
+"""Descriptors that are ready, each with what epoll says of it."""
+
 Reader = Callable[[int], None]
 """Takes the descriptor that is ready (readable, writable if asked for, or broken)."""
 
@@ -37,22 +40,22 @@ class Poller:
         """Drop a descriptor that is about to be closed: closing it is what removes it from epoll."""
         self._readers.pop(fd, None)
 
-    def wait(self) -> list[int]:
+    def wait(self) -> Ready:
         """Block until something is ready; an interrupted wait is resumed."""
-        return [fd for fd, _mask in self._epoll.poll(-1, MAX_EVENTS)]
+        return self._epoll.poll(-1, MAX_EVENTS)
 
     def fileno(self) -> int:
         """The epoll descriptor, readable while something is ready, for a loop that has a poller of its own."""
         return self._epoll.fileno()
 
-    def ready(self) -> list[int]:
+    def ready(self) -> Ready:
         """What is ready at this moment; never blocks."""
-        return [fd for fd, _mask in self._epoll.poll(0, MAX_EVENTS)]
+        return self._epoll.poll(0, MAX_EVENTS)
 
-    def dispatch(self, ready: list[int]) -> None:
+    def dispatch(self, ready: Ready) -> None:
         """Call the readers; a descriptor forgotten meanwhile is skipped."""
         readers = self._readers
-        for fd in ready:
+        for fd, _mask in ready:
             reader = readers.get(fd)
             if reader is not None:
                 reader(fd)

@@ -208,9 +208,10 @@ class Engine:
             outputs += self.state.sizes.advance(now)
         else:
             self.state.sizes.wait(now)
-        # The word of who has fallen silent may be out of date.
-        for peer in [each for each in self.state.findings.misfits if self.state.views.is_outdated(each, now)]:
-            self.state.findings.hear_of_misfit(peer, now, has_misfit=False)
+        if self.state.findings.misfits:
+            # The word of who has fallen silent may be out of date.
+            for peer in [each for each in self.state.findings.misfits if self.state.views.is_outdated(each, now)]:
+                self.state.findings.hear_of_misfit(peer, now, has_misfit=False)
         due = [
             each
             for each in self.state.controllers.values()

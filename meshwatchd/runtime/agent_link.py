@@ -32,6 +32,7 @@ class AgentLink:
         patience: with an agent that does not answer; then it is killed, and another one started.
 
     Attributes:
+        is_readable: the agent has sent something, which `receive` has not taken yet.
         has_reported: a complete dump of the kernel has arrived from some agent.
         bind: takes the keys of pairs, before any event that came behind them.
         answered: takes what the agent says of a service that it was to ask for.
@@ -50,7 +51,7 @@ class AgentLink:
         self._poller, self._counters, self._inbox = poller, counters, inbox
         self._outbox = Outbox(counters)
         self._link: EngineEnd | None = None
-        self._is_readable = False
+        self.is_readable = False
         self._is_writing = False
         self._patience = patience
         self._heartbeat = Heartbeat(patience, 0)
@@ -76,9 +77,9 @@ class AgentLink:
 
     def receive(self) -> list[Event]:
         """The events the agent sent since the last call; its signs of life are noted."""
-        if not self._is_readable or self._link is None:
+        if not self.is_readable or self._link is None:
             return []
-        self._is_readable = False
+        self.is_readable = False
         self._link.flush()
         self._watch_writing()
         events: list[Event] = []
@@ -151,7 +152,7 @@ class AgentLink:
         self._inbox.append(AgentLost(exit_status=status, silent_ns=silent_ns))
 
     def _on_ready(self, _fd: int) -> None:
-        self._is_readable = True
+        self.is_readable = True
 
     def _watch_writing(self) -> None:
         if self._link is not None and self._link.wants_write is not self._is_writing:

@@ -68,6 +68,9 @@ class Effects:
         agent: takes facts, provisions and answers to operators.
         max_files: how many descriptors this process may have.
         stamp_key: shared with STAMP senders of other makers, if any.
+
+    Attributes:
+        has_stated: a fact was stated since `take_stated`.
     """
 
     def __init__(
@@ -127,7 +130,7 @@ class Effects:
         self._canaries = CanaryProber(poller=poller, counters=counters, emit=inbox.append)
         self._services = ServiceQuestions(agent=agent, counters=counters, emit=inbox.append)
         self._ended: frozenset[SessionId] = frozenset()
-        self._has_stated = False
+        self.has_stated = False
 
     def carry_out(self, output: Output, now_ns: int) -> None:
         """Do one thing the core wants; what comes of it goes to the inbox."""
@@ -168,7 +171,7 @@ class Effects:
         if isinstance(fact, SessionSuspected):
             self._glance.doubt(now_ns)
         self._agent.send(FactFrame(at_ns=now_ns, fact=fact))
-        self._has_stated = True
+        self.has_stated = True
 
     def flush(self) -> None:
         """Send the probes that were commanded; they leave together, which is what makes them cheap."""
@@ -196,7 +199,7 @@ class Effects:
 
     def take_stated(self) -> bool:
         """Whether a fact was stated since the last call."""
-        taken, self._has_stated = self._has_stated, False
+        taken, self.has_stated = self.has_stated, False
         return taken
 
     def expire(self, now_ns: int) -> None:

@@ -150,7 +150,7 @@ class Loop:
         self._poller.add(signals.fileno(), lambda _fd: self._on_signals(signals))
         try:
             self._keep_journal(monotonic_ns())
-            self._arm()
+            self._arm(self._chores_due_ns())
             while not self._is_stopping:
                 self._turn()
         finally:
@@ -195,31 +195,42 @@ class Loop:
         stalled_ns = max(self._stopped_ns, min(late_ns, heard_ns - self._ended_ns))
         self._counters["loop-turns"] += 1
         self._poller.dispatch(ready)
-        self._settle()
+        if self._inbox or self._effects.has_stated:
+            self._settle()
+        if self._agent.is_readable:
+            self._hear_agent()
+        if stalled_ns > STALL_NS:
+            self._counters["loop-stalls"] += 1
+            self._inbox.append(Stalled(late_ns=stalled_ns))
+            self._settle()
+        if late_ns:
+            self._lateness.note(late_ns)
+        is_stuck = self._tick(heard_ns)
+        now_ns, chores_ns = monotonic_ns(), self._chores_due_ns()
+        if now_ns + EARLY_NS >= chores_ns:
+            self._housekeep(now_ns)
+            chores_ns = self._chores_due_ns()
+        self._arm(chores_ns, pause_ns=NO_PROGRESS_PAUSE_NS if is_stuck else 0)
+        self._ended_ns = monotonic_ns()
+        worked_ns = self._ended_ns - heard_ns
+        self._worked_ns += worked_ns if self._share is None else worked_ns + self._leave_share(self._share)
+        is_long = worked_ns > STALL_NS
+        self._stopped_ns = stopped_ns(worked_ns, events=self._handled + self._carried) if is_long else 0
+
+    def _hear_agent(self) -> None:
         told = self._agent.receive()
         self._inbox.extend(told)
+        # What it says of a service is no event of its own.
         if self._inbox:
             self._settle()
         if told:
             self._stir()
         if self._agent.take_asked():
             self._hasten_status()
-        if stalled_ns > STALL_NS:
-            self._counters["loop-stalls"] += 1
-            self._inbox.append(Stalled(late_ns=stalled_ns))
-            self._settle()
-        self._lateness.note(late_ns)
-        is_stuck = self._tick(heard_ns)
-        self._housekeep()
-        self._arm(pause_ns=NO_PROGRESS_PAUSE_NS if is_stuck else 0)
-        self._ended_ns = monotonic_ns()
-        worked_ns = self._ended_ns - heard_ns
-        self._worked_ns += worked_ns + self._leave_share()
-        self._stopped_ns = stopped_ns(worked_ns, events=self._handled + self._carried)
 
-    def _leave_share(self) -> int:
+    def _leave_share(self, share: Share) -> int:
         """Sleep where nobody else would run; returns for how long, which counts as work that waits."""
-        rest_ns = 0 if self._share is None else self._share.rest_ns(self._ended_ns)
+        rest_ns = share.rest_ns(self._ended_ns)
         if rest_ns:
             self._counters["loop-rests"] += 1
             time.sleep(rest_ns / 1e9)
@@ -228,9 +239,9 @@ class Loop:
     def _tick(self, heard_ns: int) -> bool:
         """Give the core the time it asked for; True when it asks for the same instant again for no good reason."""
         due_ns, now_ns = self._deadline(), monotonic_ns()
-        early_ns = self._engine.early_at()
-        is_early = early_ns is not None and early_ns <= now_ns
-        if due_ns is None or (due_ns > now_ns and not is_early):
+        if due_ns is None:
+            return False
+        if due_ns > now_ns and ((early_ns := self._engine.early_at()) is None or early_ns > now_ns):
             return False
         carried = self._carried
         self._inbox.append(Tick(heard_ns=heard_ns))
@@ -290,8 +301,16 @@ class Loop:
         self._inbox.clear()
         self._inbox.extend(kept)
 
-    def _housekeep(self) -> None:
-        now_ns = monotonic_ns()
+    def _chores_due_ns(self) -> int:
+        """When the first of what is done about once a second is due."""
+        due_ns, agent_ns, status_ns = self._housekeeping_ns, self._agent.deadline(), self._status_due_ns
+        if agent_ns is not None and agent_ns < due_ns:
+            due_ns = agent_ns
+        if status_ns is not None and status_ns < due_ns:
+            due_ns = status_ns
+        return due_ns
+
+    def _housekeep(self, now_ns: int) -> None:
         # Who reads the one reads the other: the agent wakes once a second.
         has_told = self._tell_status(now_ns)
         self._agent.advance(now_ns, now_ns + (HOUSEKEEPING_NS if has_told else EARLY_NS))
@@ -361,16 +380,11 @@ class Loop:
         self._inbox.append(LoadMeasured(busy_percent=busy_percent))
         self._settle()
 
-    def _arm(self, pause_ns: int = 0) -> None:
-        due = [self._housekeeping_ns]
-        engine_ns, agent_ns = self._deadline(), self._agent.deadline()
-        if engine_ns is not None:
-            due.append(engine_ns if not pause_ns else max(engine_ns, monotonic_ns() + pause_ns))
-        if agent_ns is not None:
-            due.append(agent_ns)
-        if self._status_due_ns is not None:
-            due.append(self._status_due_ns)
-        self._timer.arm(min(due))
+    def _arm(self, chores_ns: int, pause_ns: int = 0) -> None:
+        due_ns = self._deadline()
+        if due_ns is not None and pause_ns:
+            due_ns = max(due_ns, monotonic_ns() + pause_ns)
+        self._timer.arm(chores_ns if due_ns is None or chores_ns < due_ns else due_ns)
 
     def _on_signals(self, signals: SignalPipe) -> None:
         for number in signals.take():

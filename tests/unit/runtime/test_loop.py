@@ -449,3 +449,22 @@ def test_an_agent_that_asks_gets_a_status_of_that_moment():
         node.run_until(lambda: len(node.core.seen(LoadMeasured)) >= 6, be_quiet)
 
         assert 2 <= len(made) <= 4
+
+
+def test_a_turn_in_which_no_chore_is_due_does_none():
+    """At rest there are two dozen turns a second, and each call finds cold caches."""
+    with engine_node() as node:
+        advanced = 0
+        advance = node.agent.advance
+
+        def count(now_ns: int, ahead_ns: int = 0) -> None:
+            nonlocal advanced
+            advanced += 1
+            advance(now_ns, ahead_ns)
+
+        node.agent.advance = count  # type: ignore[method-assign]
+        node.core.interval_ns = 50_000_000
+        node.begin(monotonic_ns())
+        node.run_until(lambda: len(node.core.seen(LoadMeasured)) >= 2)
+
+        assert 2 * advanced < node.counters["loop-turns"]
