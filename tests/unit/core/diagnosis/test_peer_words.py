@@ -8,6 +8,7 @@ from meshwatchd.core.diagnosis.evidence import Leg
 from meshwatchd.core.diagnosis.peer_views import View, encode
 from meshwatchd.core.diagnosis.peer_words import VIEW_SETTLE_NS, VOUCH_NS
 from meshwatchd.model.events import Banner
+from meshwatchd.model.ids import NodeName
 from meshwatchd.model.settings import MINUTE, MS, SECOND
 from tests.support.bench import Bench, primary_is_silent, ready
 from tests.support.lab_mesh import direct_settings, direct_snapshot
@@ -135,7 +136,9 @@ def _own_leader_lives(words, *, after_ns, answered_ns=0, said_ns=None):
         up, known = encode({(0, View.LEADER_UNDERLAY): leader, (0, View.RELAY_PATH): path})
         views.note(peer, Banner(view_up=up, view_known=known), said_at)
     answered = suspected + answered_ns
-    said = bench.controller.watch._words.views_of("b1", views, suspected=suspected, answered=answered, now=now)
+    said = bench.controller.watch._words.views_of(
+        NodeName("b1"), views, suspected=suspected, answered=answered, now=now
+    )
     return said["neighbours_leader"]
 
 
@@ -161,7 +164,7 @@ def test_one_doubt_outweighs_good_words_until_all_can_have_noticed():
     """Then one neighbour that reaches the leader proves that it lives, though others are cut off as well."""
     bench = ready("b3")
     words = bench.controller.watch._words
-    words._here = ("b2", "b4")
+    words._here = (NodeName("b2"), NodeName("b4"))
     said = {"b2": (ALIVE, ALIVE), "b4": (DEAD, DEAD)}
     for after_ns, expected in ((VIEW_SETTLE_NS - MS, UNKNOWN), (VIEW_SETTLE_NS, ALIVE)):
         views, now = bench.engine.state.views, bench.now
@@ -169,7 +172,7 @@ def test_one_doubt_outweighs_good_words_until_all_can_have_noticed():
             up, known = encode({(0, View.LEADER_UNDERLAY): leader, (0, View.RELAY_PATH): path})
             views.note(peer, Banner(view_up=up, view_known=known), now)
         suspected = now - after_ns
-        found = words.views_of("b1", views, suspected=suspected, answered=suspected, now=now)
+        found = words.views_of(NodeName("b1"), views, suspected=suspected, answered=suspected, now=now)
         assert expected is found["neighbours_leader"]
 
 
