@@ -67,6 +67,9 @@ def _render_summary(status: Status, now_ns: int, paint: Paint) -> Iterator[str]:
     for collision in status.collisions:
         word = paint("WARNING", Severity.WARNING.value)
         yield f"{word}  {status.node} puts nothing into the kernel: {collision}"
+    if status.detour:
+        word = paint("WARNING", Severity.WARNING.value)
+        yield f"{word}  {status.node} sends to other locations {status.detour}: its own leg to the leader is broken"
     # What is near comes first: it is what this node's operator can mend, and often the cause of the rest.
     for finding in status.findings[:MAX_SUMMARISED]:
         yield summarise_finding(finding, paint)

@@ -90,6 +90,9 @@ class Engine:
         due = self.state.findings.deadline()
         if due is not None and (earliest is None or due < earliest):
             earliest = due
+        due = self.state.leg.deadline()
+        if due is not None and (earliest is None or due < earliest):
+            earliest = due
         for controller in self.state.controllers.values():
             at = controller.deadline()
             if earliest is None or at < earliest:
@@ -221,6 +224,7 @@ class Engine:
         for session, before in missed:
             first.setdefault(session, before)
             due += [each for each in self._concerned(session) if each.observe(session, Outcome.MISS, now)]
+            self.state.leg.observe(session, Outcome.MISS, now)
             self.state.look_below(session, now)
         # A session that misses several answers in one turn has changed once.
         outputs += [_changed(session, now) for session, before in first.items() if session.state is not before]
@@ -236,6 +240,7 @@ class Engine:
             self.state.is_told = False
             if (news := self.state.allowance.news(now)) is not None:
                 outputs.append(news)
+        outputs += self._look_at_leg(now)
         self.state.use_paths(now)
         self.state.repeat_unrest(now)
         if self.takeover.held:
@@ -264,8 +269,14 @@ class Engine:
         due = [each for each in self._concerned(session) if each.observe(session, outcome, now)]
         for controller in due:
             outputs += controller.review(now)
+        self.state.leg.observe(session, outcome, now)
+        outputs += self._look_at_leg(now)
         self.state.is_told = self.state.is_told and was_calm and not due and session.is_calm
         return outputs
+
+    def _look_at_leg(self, now: int) -> list[Output]:
+        at = self.state.leg.deadline()
+        return [] if at is None or at > now else [*self.state.leg.review(now)]
 
     def _service_seen(self, event: ServiceSeen, now: int) -> list[Output]:
         """An answer only where the service is good; a bad one is left to its miss, and remembered for its name."""
@@ -311,6 +322,7 @@ class Engine:
                 session.forget_outstanding()
             for controller in self.state.controllers.values():
                 controller.stalled(now)
+            self.state.leg.stalled(now)
         yield from self.stalls.note(event.late_ns, now, is_long=event.late_ns >= LONG_STALL_NS)
 
     def _pace(self, event: LoadMeasured, now: int) -> Iterator[Output]:
@@ -357,8 +369,10 @@ class Engine:
         if self.takeover.planner is None:
             return
         paths = self.takeover.planner.topology.local_paths()
-        if not any(rule.render() in event.what for path in paths for rule in self.takeover.planner.override(path)):
+        ours = (rule for path in paths for rule in self.takeover.planner.override(path))
+        if not any(rule.render() in event.what for rule in (*ours, *self.state.leg.rules())):
             yield ObjectReasserted(what=event.what)
+        yield from self.state.leg.reassert(event.what, now)
         for controller in self.state.controllers.values():
             yield from controller.switchover.reassert(event.what, now)
 

@@ -124,3 +124,21 @@ class PathSuppressed(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact"
     pair: int
     rank: int
     penalty: int
+
+
+class DetourTaken(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """This node's own leg to its leader is broken, and its traffic to other locations goes around it."""
+
+    relay: NodeName
+    via: str
+    device: str
+    operations: tuple[str, ...]
+    because: tuple[str, ...]
+
+
+class DetourLeft(msgspec.Struct, frozen=True, kw_only=True, tag_field="fact", tag=True):
+    """This node's traffic goes by its own leg again."""
+
+    relay: NodeName
+    operations: tuple[str, ...]
+    because: tuple[str, ...]

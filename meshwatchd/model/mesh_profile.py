@@ -61,6 +61,9 @@ class Trait(StrEnum):
     HOST_ROUTED = "host-routed"
     """Outer packets to nodes of other locations go to their own addresses, by the routing tables of the host that sends
     them: a route of ours may lead them through a neighbour (`[cilium] outer_reroute`)."""
+    DETOUR = "detour"
+    """Pods of a location reach each other by a network beside the overlay, and each node sends on to other locations
+    what comes to it by that: a member whose leg to the leader is broken may go by any of them (`model.detour`)."""
     REPLACES_ROUTES = "replaces-routes"
     """Its agent has routes of its own to the pods of other locations, in the place of those of the CNI below."""
 
@@ -68,7 +71,7 @@ class Trait(StrEnum):
 TRAITS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "kilo": frozenset((Trait.REPLACES_ROUTES,)),
-        SUBMARINER: frozenset((Trait.STAR, Trait.POD_ADDRESSED, Trait.WITHOUT_STANDBY)),
+        SUBMARINER: frozenset((Trait.STAR, Trait.POD_ADDRESSED, Trait.WITHOUT_STANDBY, Trait.DETOUR)),
         CLUSTER_MESH: frozenset((Trait.DIRECT, Trait.CLUSTERED, Trait.HOST_ROUTED, Trait.WITHOUT_STANDBY)),
         **dict.fromkeys(SWITCH_MESHES, frozenset((Trait.DIRECT, Trait.WITHOUT_STANDBY))),
     }

@@ -18,6 +18,8 @@ from meshwatchd.model.bisection import Flows, Place
 from meshwatchd.model.canary import Canary
 from meshwatchd.model.events import Banner, Coordination
 from meshwatchd.model.failover_facts import (
+    DetourLeft,
+    DetourTaken,
     FailoverAdvised,
     FailoverApplied,
     FailoverDoubted,
@@ -99,6 +101,7 @@ class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="co
             told everything.
         tunnel: the mesh's WireGuard device where this node's own sessions cross it; empty on one that does not lead.
         external: indices of the devices that no answer may leave by, whatever came in by them: it would be lost.
+        ports: on which others are answered, beside those that sessions of this node have.
     """
 
     sessions: tuple[SessionPlan, ...]
@@ -106,6 +109,7 @@ class ConfigureSessions(msgspec.Struct, frozen=True, kw_only=True, tag_field="co
     windows: dict[NodeName, int] = {}
     tunnel: str = ""
     external: tuple[int, ...] = ()
+    ports: tuple[int, ...] = ()
 
 
 class SendProbe(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", tag=True):
@@ -338,6 +342,8 @@ Fact = (
     | GenerationAccepted
     | PlanRefused
     | OverrideAdopted
+    | DetourTaken
+    | DetourLeft
     | PathBisected
     | OrderGiven
     | OrderEnded

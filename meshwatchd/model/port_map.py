@@ -8,8 +8,9 @@
     2..63     probes of paths 0..61
     64..71                                                probes of known flows
     72..489   probes of paths 62..479
-    490       questions past every rule of ours            any (`wire.way_question`)
-    491       questions through a neighbour                any
+    490..492  probes of detours (`model.detour`)
+    493       questions past every rule of ours            any (`wire.way_question`)
+    494       questions through a neighbour                any
     510..511                                              size probes, whole and in fragments
 
 Standby links listen on ports of their own, from `standby.port` on, one for each link of this node's location.
@@ -28,8 +29,8 @@ KNOWN_FLOWS_OFFSET: Final = 64
 KNOWN_FLOWS: Final = 8
 """Source ports of known flows: enough that a quarter of a network's hash buckets cannot miss all of them."""
 
-_DIRECT_OFFSET: Final = 490
-_RELAYED_OFFSET: Final = 491
+_DIRECT_OFFSET: Final = 493
+_RELAYED_OFFSET: Final = 494
 
 _SIZES_OFFSET: Final = 510
 

@@ -162,10 +162,11 @@ class WireGuardState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RouteLookup(msgspec.Struct, frozen=True, kw_only=True):
-    """By which device the kernel sends packets to an address."""
+    """By which device the kernel sends packets to an address, and by which router; empty where it is on the link."""
 
     address: str
     dev: str
+    via: str = ""
 
 
 class DestinationRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,6 +209,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         is_bounded: some of these were left out.
         wireguard: peers of WireGuard devices, as of the last change that was more than a counter's.
         lookups: of the endpoints of WireGuard peers; a bounded number.
+        near: likewise of neighbours that a detour may lead by (`model.detour`).
         windows: where rules of ours have to stand on this node, and behind that where they have stood; empty for the
             configured place.
         clusters: the control planes of other clusters, as this node's agent sees them; empty without Cluster Mesh.
@@ -228,6 +230,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     is_bounded: bool = False
     wireguard: tuple[WireGuardState, ...] = ()
     lookups: tuple[RouteLookup, ...] = ()
+    near: tuple[RouteLookup, ...] = ()
     windows: tuple[RuleWindow, ...] = ()
     clusters: tuple[ClusterControl, ...] = ()
     mesh: MeshSettings | None = None

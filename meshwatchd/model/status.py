@@ -218,6 +218,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         resident_bytes: memory of engine and agent together; 0 where that is not known.
         cpu_percent: of one core, both together, since the status before this one; None where that is not known.
         rest: what is sent while nothing is wrong; None where no mesh is watched.
+        detour: how this node's traffic goes around its own leg to the leader; empty while it does not.
     """
 
     at_ns: int
@@ -245,6 +246,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     resident_bytes: int = 0
     cpu_percent: float | None = None
     rest: RestStatus | None = None
+    detour: str = ""
 
     @property
     def is_watching(self) -> bool:

@@ -28,6 +28,7 @@ from ipaddress import ip_address, ip_network
 
 import msgspec
 
+from meshwatchd.model.detour import Detour
 from meshwatchd.model.errors import ProfileError
 from meshwatchd.model.ids import LocationName, NodeName, PairIndex, PathNumber
 from meshwatchd.model.rule_window import RuleWindow
@@ -213,8 +214,9 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
         is_overlay_direct: the overlay stands on the WireGuard device (flannel over wg0), or on the nodes' own network
             (Antrea): its packets go straight from node to node, between locations too, and nobody relays.
         is_overlay_star: the overlay joins each member with its leader, and no two members (Submariner).
-        is_observed: nobody may stand by, and no rule of ours is there.
+        is_observed: nobody may stand by, and no rule of ours is there but those of detours.
         is_clustered: locations are clusters whose nodes each reach all others themselves: leaders are so by name alone.
+        detours: ways around this node's leg to its leader, the preferred first; a leader has none.
         windows: where rules of ours stand, and behind that where they have stood; empty for the configured place.
         carrier: the host mesh's device by which packets of the tunnel leave, or have left; empty where there is none.
     """
@@ -231,6 +233,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     is_observed: bool = False
     is_clustered: bool = False
     refused: tuple[str, ...] = ()
+    detours: tuple[Detour, ...] = ()
     windows: tuple[RuleWindow, ...] = ()
     carrier: str = ""
 

@@ -16,6 +16,7 @@ from meshwatchd.model.mesh_profile import Profile, Trait, Unrecognised, traits_o
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, Snapshot
 from meshwatchd.model.topology import Hop, Location, Mesh, Topology, build_mesh
+from meshwatchd.profiles.detours import detours_of
 from meshwatchd.profiles.reading import IPIP_DEVICES
 
 COLLECT_METADATA_DEVICE = "cilium_vxlan"
@@ -75,6 +76,7 @@ class OverlayMesh:
             is_overlay_star=self._is_star,
             is_observed=is_observed,
             is_clustered=Trait.CLUSTERED in traits,
+            detours=detours_of(snapshot, declared, mesh, node),
             carrier=carrier.name if carrier is not None else "",
         )
 

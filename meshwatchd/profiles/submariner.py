@@ -7,8 +7,12 @@ Between clusters only pods and services are routed, so a node goes by its own ad
 calls the CNI address. Its address in vx-submariner is 240 and the last three octets of the node's own; clusters may
 have that one in common. A cluster is a location, and its active gateway leads it; its name is in the API alone.
 
-No standby of ours is safe here yet: the route agent owns its devices, tables and rules, and whatever of ours stood
-there could be removed or could outlast a change of gateways. So the mesh has none, and the daemon names and reports.
+A worker whose own leg to the gateway is broken goes around it by the pods' network (`model.detour`): the gateway and
+every other worker send on what comes to them by that, with the addresses that it has.
+
+No standby of ours is safe here. Addresses of services are translated at the gateway of the cluster that has them, and
+answers have to come by it (SUBMARINER-POSTROUTING spares them from any masquerade): between other nodes than the two
+gateways they would go astray, while everything that is probed arrives.
 
 Source: submariner 0.19, pkg/routeagent_driver/handlers/kubeproxy, pkg/vxlan, pkg/cable.
 """
@@ -166,7 +170,7 @@ class _Node:
         if self._is_gateway and self._cable is not None and not self._is_tunnel():
             text = f"the cable is {CLEAR_TEXT}: what crosses it between clusters is clear text"
             yield Finding(source=f"link {CLEAR_TEXT}", text=text)
-        text = "this mesh has no standby: traffic is not moved, faults are named and reported"
+        text = "this mesh has no standby; a worker whose leg is broken goes around it by its gateway or a neighbour"
         yield Finding(source=f"link {DEVICE}", text=text)
 
     def _role(self) -> Finding:

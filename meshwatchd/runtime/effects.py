@@ -262,7 +262,8 @@ class Effects:
         canaries = [(plan, plan.canary) for plan in command.sessions if plan.canary is not None]
         self._canaries.configure(plan for plan, canary in canaries if not canary.is_service)
         self._services.configure(plan for plan, canary in canaries if canary.is_service)
-        self._ports.want({plan.port for plan in own} | {self._base_port, routed_port(self._base_port)}, now_ns)
+        ports = {*command.ports, *(plan.port for plan in own)}
+        self._ports.want(ports | {self._base_port, routed_port(self._base_port)}, now_ns)
         self._reflector.listeners.listen(self._ports.wanted(now_ns))
         before, self._plans = self._plans, {plan.session: plan for plan in command.sessions}
         self._ended |= {number for number, plan in before.items() if not _is_same(plan, self._plans.get(number))}

@@ -44,13 +44,14 @@ _LEVELS: Mapping[str, str] = MappingProxyType(
     {
         "debug": "session.suspected suspicion.cleared",
         "info": "daemon.started topology.changed mesh.unsettled override.retired daemon.ready session.changed"
-        " failover.proposed proposal.answered failover.verified override.adopted path.bisected order.given"
+        " failover.proposed proposal.answered failover.verified override.adopted detour.left path.bisected order.given"
         " order.ended engine.relieved probes.freed config.reloaded fault.cleared repair.started"
         " wireguard.endpoint_moved wireguard.handshake_renewed wireguard.peers_changed",
-        "warning": "verdict.changed failover.applied failover.doubted failover.held failover.advised generation.refused"
-        " generation.accepted path.suppressed object.reasserted clock.stalled engine.overloaded probes.held"
-        " agent.restarted key.mismatched stamp.refused fault.raised repair.advised repair.verified repair.held"
-        " wireguard.allowed_ips_moved wireguard.handshake_stale wireguard.key_changed mtu.measured",
+        "warning": "verdict.changed failover.applied detour.taken failover.doubted failover.held failover.advised"
+        " generation.refused generation.accepted path.suppressed object.reasserted clock.stalled"
+        " engine.overloaded probes.held agent.restarted key.mismatched stamp.refused fault.raised"
+        " repair.advised repair.verified repair.held wireguard.allowed_ips_moved wireguard.handshake_stale"
+        " wireguard.key_changed mtu.measured",
         "error": "topology.rejected failover.rolled_back plan.refused collision.found config.refused repair.undone",
     }
 )

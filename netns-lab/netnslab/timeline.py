@@ -62,6 +62,8 @@ SENTENCES: Mapping[str, tuple[Tone, str]] = MappingProxyType(
         "plan.refused": (Tone.BAD, "change refused: {reason}"),
         "agent.restarted": (Tone.INFO, "agent restarted"),
         "override.adopted": (Tone.INFO, "adopts path {rank}, found in the kernel"),
+        "detour.taken": (Tone.GOOD, "goes around its own leg by {relay}"),
+        "detour.left": (Tone.GOOD, "goes by its own leg again"),
         "collision.found": (Tone.BAD, "finds a foreign object in the way: {what}"),
         "object.reasserted": (Tone.BAD, "puts back what somebody removed: {what}"),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 import time
 
 import pytest
@@ -17,8 +18,17 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 NODES = ("a1", "a2", "a3", "b1", "b2", "b3")
 
+FLOW_S, FLOWS = 0.02, 10
+"""Between two new flows, and how many of them in a row tell that traffic flows."""
+
+DETOUR = "lookup 778"
+"""Of the rule that has traffic take a detour: 7780 and 7781 are their tables."""
+
 KNOWN_S = 4.0
 """Every established flow has had a probe since."""
+
+LOST_S = 6.0
+"""Longer than anything takes with daemons."""
 
 LEG_IS_CUT = """table inet leg {
  chain sent { type filter hook output priority 0; udp dport 4800 drop
@@ -27,6 +37,13 @@ LEG_IS_CUT = """table inet leg {
  }
 }
 """
+HOP_IS_CUT = """table inet hop {
+ chain come { type filter hook prerouting priority -300;
+  iifname "eth0" ip saddr 10.244.3.0/24 ip daddr 10.245.0.0/16 drop
+ }
+}
+"""
+"""On the gateway: what a3 hands to it as next hop for the other cluster is lost; what a3 says to it is not."""
 HALF_DEAD = """table inet half {
  set known { type ipv4_addr . inet_service; flags dynamic,timeout; timeout 5s; }
  chain come { type filter hook input priority 0; }
@@ -89,8 +106,54 @@ def _filtered(lab, node, table, ruleset):
         lab.node(node).run(["nft", "delete", "table", "inet", table], check=True)
 
 
+def _detour(daemons, node):
+    return (daemons.status(node) or {}).get("detour", "")
+
+
+def _of_detour(lab, node):
+    """What of a node's rules has its traffic take a detour."""
+    rules = lab.node(node).run(["ip", "rule"], check=True).stdout.splitlines()
+    return [" ".join(rule.split()[3:5]) for rule in rules if DETOUR in rule and "ipproto" not in rule]
+
+
+def _wait_for_detour(daemons, node, words):
+    wait_until(lambda: words in _detour(daemons, node), timeout_s=20, what=f"{node} to go {words}")
+
+
+def _wait_for_home(lab, node):
+    wait_until(lambda: not _of_detour(lab, node), timeout_s=150, what=f"traffic of {node} to come home")
+
+
+@contextlib.contextmanager
+def _traffic(lab, one, other):
+    """New flows between two pods, one after the other: what became of each, and when it began."""
+    seen, is_over = [], threading.Event()
+
+    def play():
+        while not is_over.is_set():
+            began = time.monotonic()
+            with flow(lab.pod(one), lab.pod(other)) as between:
+                seen.append((began, between.echoes()))
+            is_over.wait(FLOW_S)
+
+    player = threading.Thread(target=play)
+    player.start()
+    try:
+        yield seen
+    finally:
+        is_over.set()
+        player.join()
+
+
+def _flows_again(seen, since):
+    """The first of FLOWS new flows in a row, all of which have arrived, none begun before an instant; None for none."""
+    began = [(at, arrived) for at, arrived in list(seen) if at >= since]
+    run = [at for at, arrived in began[-FLOWS:] if arrived]
+    return run[0] if len(run) == FLOWS else None
+
+
 def test_every_pod_reaches_every_other_and_the_mesh_is_found(mesh):
-    """Thirty ways between pods; locations, roles and layers; and not one rule of ours."""
+    """Thirty ways between pods; locations, roles and layers; rules of ours on workers alone, that move nothing."""
     lab, daemons, took_s = mesh
     for one, other in itertools.permutations(NODES, 2):
         with flow(lab.pod(one), lab.pod(other)) as between:
@@ -99,7 +162,10 @@ def test_every_pod_reaches_every_other_and_the_mesh_is_found(mesh):
         assert f"site-{node[0]}1" == status["location"], node
         assert ("leader" if node in ("a1", "b1") else "member") == status["role"], node
         rules = lab.node(node).run(["ip", "rule"], check=True).stdout.splitlines()
-        assert (4 if node in ("a1", "b1") else 3) == len(rules), rules
+        ours = [rule for rule in rules if "proto 117" in rule]
+        assert (4 if node in ("a1", "b1") else 3) == len(rules) - len(ours), rules
+        assert (0 if node in ("a1", "b1") else 6) == len(ours), rules
+        assert not any("lookup 7780" in rule or "lookup 7781" in rule for rule in ours), rules
     assert "a2" not in {s["peer"] for s in daemons.status("a3")["sessions"] if s["layer"] == 4}
 
 
@@ -150,4 +216,86 @@ def test_a_half_dead_gateway_is_named_with_the_label_that_moves_it(mesh):
             what="the other cluster to say what is broken",
         )
         assert {"a1"} == {culprit for _, culprit in _verdicts(daemons, ("b1", "b2", "b3"))}
+    await_well(lab, daemons, pairs=1)
+
+
+def test_a_worker_without_its_leg_goes_by_its_gateway_and_comes_home(mesh):
+    """New flows from pod to pod stop for less than a second, and go by the leg again when it is well."""
+    lab, daemons, _ = mesh
+    await_well(lab, daemons, pairs=1)
+    with _traffic(lab, "a3", "b3") as seen:
+        with _filtered(lab, "a3", "leg", LEG_IS_CUT):
+            cut = time.monotonic()
+            wait_until(lambda: _flows_again(seen, cut), timeout_s=20, what="new flows to go around the leg")
+            assert any(not arrived for at, arrived in seen if at >= cut - 2 * FLOW_S)
+            assert "by a1, via 192.168.100.11 on eth0" == _detour(daemons, "a3")
+            assert "" == _detour(daemons, "a2")
+            assert {"lookup 7780"} <= set(_of_detour(lab, "a3"))
+            _wait_named(daemons, ("a3",), "overlay-black-hole", "a3")
+            wait_until(lambda: "warning" == daemons.status("a3")["severity"], timeout_s=20, what="traffic to count")
+        wait_until(lambda: not _of_detour(lab, "a3"), timeout_s=120, what="traffic to come home")
+        home = time.monotonic()
+        wait_until(lambda: _flows_again(seen, home), timeout_s=20, what="new flows over the leg")
+        assert all(arrived for at, arrived in seen if at >= home - 1)
+    assert "" == _detour(daemons, "a3")
+    await_well(lab, daemons, pairs=1)
+
+
+def _anew(lab, daemons, *nodes):
+    """A process that has not moved lately comes home after 30 s, and not after twice as long."""
+    for node in nodes:
+        daemons.restart(node)
+    await_well(lab, daemons, pairs=1)
+
+
+def test_without_its_gateway_as_next_hop_a_worker_goes_by_a_neighbour(mesh):
+    """What a3 hands to a1 itself is lost as well: a2 takes it, and sends it by its own leg."""
+    lab, daemons, _ = mesh
+    _anew(lab, daemons, "a3")
+    with _traffic(lab, "a3", "b3") as seen, _filtered(lab, "a1", "hop", HOP_IS_CUT):
+        with _filtered(lab, "a3", "leg", LEG_IS_CUT):
+            cut = time.monotonic()
+            wait_until(lambda: _flows_again(seen, cut), timeout_s=20, what="new flows to go by the neighbour")
+            assert "by a2, via 192.168.100.12 on eth0" == _detour(daemons, "a3")
+        wait_until(lambda: not _of_detour(lab, "a3"), timeout_s=150, what="traffic to come home")
+    await_well(lab, daemons, pairs=1)
+
+
+def test_a_half_dead_gateway_is_gone_around_to_itself(mesh):
+    """Its leg is dead for new flows and Submariner is content: both workers hand it packets by the pods' network."""
+    lab, daemons, _ = mesh
+    _anew(lab, daemons, "a2", "a3")
+    with _traffic(lab, "a2", "b2") as seen:
+        with _filtered(lab, "a1", "half", HALF_DEAD):
+            armed = time.monotonic()
+            wait_until(
+                lambda: time.monotonic() - armed > KNOWN_S, timeout_s=10, what="the established flows to be known"
+            )
+            _load(lab, "a1", NEW_FLOWS_DIE)
+            cut = time.monotonic()
+            wait_until(lambda: _flows_again(seen, cut), timeout_s=20, what="new flows to go around the leg")
+            for node in ("a2", "a3"):
+                _wait_for_detour(daemons, node, "by a1,")
+            assert ["", "", ""] == [_detour(daemons, node) for node in ("b1", "b2", "b3")]
+        for node in ("a2", "a3"):
+            _wait_for_home(lab, node)
+    await_well(lab, daemons, pairs=1)
+
+
+def test_without_its_daemon_the_same_worker_stays_cut_off(mesh):
+    """What the daemon changes: nothing of Submariner's brings new flows back."""
+    lab, daemons, _ = mesh
+    await_well(lab, daemons, pairs=1)
+    daemons.stop("a3")
+    with _traffic(lab, "a3", "b3") as seen:
+        wait_until(lambda: _flows_again(seen, 0), timeout_s=20, what="flows")
+        with _filtered(lab, "a3", "leg", LEG_IS_CUT):
+            cut = time.monotonic()
+            wait_until(lambda: time.monotonic() - cut > LOST_S, timeout_s=20, what="time to pass")
+        lost = [arrived for at, arrived in seen if cut + FLOW_S < at < cut + LOST_S - 1]
+        assert lost
+        assert not any(lost)
+        healed = time.monotonic()
+        wait_until(lambda: _flows_again(seen, healed), timeout_s=20, what="flows over the leg")
+    daemons.start("a3")
     await_well(lab, daemons, pairs=1)

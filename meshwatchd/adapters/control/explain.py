@@ -179,7 +179,7 @@ def tell(event: Event, paths: Iterable[PathStatus] = ()) -> str | None:
 
 
 def _tell_finding(event: Event) -> str | None:
-    """What a bisection or a look at the kernel found, and what became of a repair."""
+    """What a bisection or a look at the kernel found, what became of a repair, and how the own leg was gone around."""
     match event.get("event"):
         case "path.bisected":
             return _tell_bisection(event)
@@ -189,6 +189,10 @@ def _tell_finding(event: Event) -> str | None:
             return f"{event.get('fault')} is gone"
         case "repair.started" | "repair.verified" | "repair.undone" | "repair.held" | "repair.advised":
             return _tell_repair(event)
+        case "detour.taken":
+            return f"went around its own leg to the leader by {event.get('relay')}{_operations(event)}"
+        case "detour.left":
+            return f"went by its own leg to the leader again{_operations(event)}"
         case _:
             return None
 

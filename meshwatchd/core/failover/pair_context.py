@@ -23,7 +23,7 @@ from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.cluster_mesh import ClusterControl
 from meshwatchd.model.events import CoordinationKind
 from meshwatchd.model.faults import Verdict
-from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.ids import NO_PATH, FlowClass, Layer, NodeName
 from meshwatchd.model.outputs import SendProbe
 from meshwatchd.model.policy_state import Order
 from meshwatchd.model.settings import Mode, Settings
@@ -47,6 +47,7 @@ class PairContext(msgspec.Struct, kw_only=True):
         explain: gives a verdict on a path with these relays the name of what was found on a node, where that is its
             cause.
         control: what is known of the control plane of a cluster by its name.
+        is_detoured: whether this node's traffic goes around its own leg, and arrives (`leg_detour`).
     """
 
     watch: PairWatch
@@ -63,6 +64,7 @@ class PairContext(msgspec.Struct, kw_only=True):
     unrest: Unrest = msgspec.field(default_factory=Unrest)
     explain: Callable[[Verdict, Container[NodeName]], Verdict] = _as_it_is
     control: Callable[[str], ClusterControl | None] = lambda _cluster: None
+    is_detoured: Callable[[], bool] = lambda: False
     orders: Orders = msgspec.field(default_factory=Orders)
     storm: Storm = msgspec.field(default_factory=lambda: Storm(3))
     allowance: Allowance = msgspec.field(default_factory=lambda: Allowance(1_000))
@@ -75,6 +77,11 @@ class PairContext(msgspec.Struct, kw_only=True):
     def local_node(self) -> NodeName:
         """This node."""
         return self.planner.topology.local_node
+
+    @property
+    def number_in_use(self) -> int:
+        """The path that carries this node's traffic; NO_PATH where a detour does."""
+        return NO_PATH if self.is_detoured() else self.mover.active.number
 
     def may_take(self, path: Path) -> bool:
         """Whether this node may move its traffic to a path.

@@ -229,7 +229,7 @@ class PairController:
         self.next_review = now + (REST_REVIEW_NS if self._is_at_rest(now) else REVIEW_NS)
         self.reviewed_at = now
         yield from self.suspicion.review(now)
-        self.attention.review(self.watch, now, in_use=self.mover.active.number, is_moving=self._may_move(now))
+        self.attention.review(self.watch, now, in_use=self.context.number_in_use, is_moving=self._may_move(now))
         if self.context.is_unsettled(now):
             self.attention.put_off(now)
         if self.suspicion.is_raised or self.suspicion.is_seeking:
@@ -355,7 +355,7 @@ class PairController:
         if not is_free:
             yield from advise(context, now)
         elif isinstance(decision, Stay):
-            yield from self._hold(decision.reason, now)
+            yield from self._hold("" if context.is_detoured() else decision.reason, now)
         elif now >= self.mover.quiet_until and (decision.reason not in HOMEWARD or now >= self.mover.home_after):
             self._held = ""
             if decision.reason is Reason.ROLLED_BACK:

@@ -95,6 +95,8 @@ class PairDiagnosis:
         if not watch.group(active).is_down:
             # Traffic that is lost may be lost at whatever it was left on.
             seen = without(seen, lambda name: context.is_excused(name, now))
+        if active is watch.primary and context.is_detoured():
+            seen = replace(seen, is_active_down=False)
         is_lost = self._is_lost_in_use(now)
         return replace(seen, lost_in_use=active.relays, kept_by=self._kept_by()) if is_lost else seen
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from meshwatchd.core.audit.findings import FindingBook
 from meshwatchd.core.diagnosis.banner_windows import shared_pairs
 from meshwatchd.core.diagnosis.peer_views import PeerViews
+from meshwatchd.core.failover.leg_detour import LegDetour
+from meshwatchd.core.failover.leg_watch import LegParts
 from meshwatchd.core.failover.pair_controller import PairController
 from meshwatchd.core.failover.persistence import Memory
 from meshwatchd.core.failover.storm import Storm
@@ -42,6 +44,7 @@ class EngineState:
     Attributes:
         topology: the mesh of the moment, None while there is none.
         controllers: one for each pair of locations, by the pair's index.
+        leg: this node's own leg to its leader, and what goes around it.
         by_path: the controllers that look at a path's sessions; for segments, which are on no path, all of them.
         in_use, awake: numbers of the paths that carry traffic, and pairs that are looked at by everybody, as the
             schedule was told of them last.
@@ -66,6 +69,17 @@ class EngineState:
         self.memory = Memory()
         self.storm = Storm(settings.policy.storm_locations)
         self.load = Load()
+        self.leg = LegDetour(
+            LegParts(
+                settings=settings,
+                schedule=self.schedule,
+                allowance=self.allowance,
+                orders=self.memory.orders,
+                views=self.views,
+                unrest=self.unrest,
+                rng=rng,
+            )
+        )
         self.by_path: dict[int, tuple[PairController, ...]] = {}
         self.in_use: tuple[int, ...] = ()
         self.awake: tuple[int, ...] = ()
@@ -86,6 +100,7 @@ class EngineState:
         self.controllers = controllers
         self.by_path = {
             NO_PATH: tuple(controllers.values()),
+            **{detour.number: () for detour in topology.detours},
             **{path.number: (controllers[path.pair],) for path in topology.local_paths()},
         }
         self.in_use = self.awake = ()

@@ -66,9 +66,11 @@ def _by_key(plans: Sequence[SessionPlan], topology: Topology) -> dict[Key, Sessi
 def _keys(plans: Iterable[SessionPlan], topology: Topology) -> Iterator[Key]:
     """What each session is, whatever its number."""
     paths = {path.number: path for path in topology.local_paths()}
+    detours = {detour.number: detour for detour in topology.detours}
     for plan in plans:
         path = paths.get(PathNumber(plan.path))
-        way: object = path and path.key
+        detour = detours.get(plan.path)
+        way: object = path.key if path is not None else detour and detour.key
         if path is not None and plan.layer is Layer.EFFECTIVE:
             # What follows real traffic depends on no relay: it asks whatever is in use.
             way = path.locations
@@ -110,6 +112,8 @@ def _differences(before: Topology, after: Topology) -> Iterator[str]:
     yield from (f"node {name} is gone" for name in nodes)
     if before.hops != after.hops:
         yield "the way to neighbours is another one"
+    if [each.key for each in before.detours] != [each.key for each in after.detours]:
+        yield f"the leg can be gone around by {', '.join(each.relay for each in after.detours) or 'nobody'}"
     if before.windows != after.windows:
         first = after.windows[0].first if after.windows else "the configured priority"
         yield f"rules of ours stand from {first} on: a foreign rule was asked before them"

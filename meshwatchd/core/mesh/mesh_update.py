@@ -23,10 +23,12 @@ from meshwatchd.core.mesh.agent_leave import note_agent
 from meshwatchd.core.mesh.engine_state import EngineState
 from meshwatchd.core.mesh.mesh_diff import differences, is_same, number
 from meshwatchd.core.mesh.topology_builder import Recogniser, Surroundings
+from meshwatchd.core.probing.detour_plan import kinds_of, lay_out, ports_answered
 from meshwatchd.core.probing.rest_limits import rest_stretch, shape_of
-from meshwatchd.core.probing.session_plan import NO_PATH, kinds_of, lay_out
+from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.core.routes.planner import Place, Planner
 from meshwatchd.core.routes.policy_rules import by_pair, legacy_of, strays
+from meshwatchd.model.detour import DETOUR_PAIR, Detour, is_detour
 from meshwatchd.model.events import MeshStirred, Provisioned, SwitchApplied, SwitchFailed
 from meshwatchd.model.failover_facts import OverrideAdopted, PlanRefused
 from meshwatchd.model.faults import FaultCode, Severity, Verdict
@@ -65,6 +67,7 @@ class Takeover:
         held: devices and tables that had to stay as they are when standing objects were asked for last.
         standing: standby paths whose links and selectors are in place, with that place. Until then a probe of one goes
             by the mesh's own path, or by the path that had its number, and praises a path that does not exist.
+        standing_detours: the same of ways around this node's leg.
     """
 
     def __init__(self, state: EngineState, recogniser: Recogniser) -> None:
@@ -72,6 +75,7 @@ class Takeover:
         self.is_agent_new = False
         self.held: tuple[frozenset[str], frozenset[int]] | None = None
         self.standing: frozenset[tuple[PathKey, Place]] = frozenset()
+        self.standing_detours: tuple[Detour, ...] = ()
         self._state = state
         self._recogniser = recogniser
         self._rejected = ""
@@ -95,7 +99,8 @@ class Takeover:
 
     def observe(self, snapshot: Snapshot, now: int) -> Iterator[Output]:
         """Take in the state of the kernel."""
-        if any(controller.is_switching for controller in self._state.controllers.values()):
+        is_switching = any(controller.is_switching for controller in self._state.controllers.values())
+        if is_switching or self._state.leg.is_switching:
             # The kernel answers at once, and about the paths as they are.
             self._waiting = snapshot
             return
@@ -186,8 +191,10 @@ class Takeover:
             tunnel=self._recogniser.settings.mesh.wireguard_device if _leads(topology) else "",
             windows=windows_of(topology),
             external=self._surroundings.external,
+            ports=ports_answered(planner),
         )
-        yield from state.sizes.start(planner, plans, snapshot, now)
+        yield from state.sizes.start(planner, tuple(each for each in plans if not is_detour(each.path)), snapshot, now)
+        yield from state.leg.change(planner, now, is_enforcing=is_acting)
         for rules in (controller.overrides() for controller in gone):
             if rules and is_acting:
                 yield ApplySwitch(pair=GONE, generation=0, switch=Switch(delete=rules))
@@ -206,8 +213,9 @@ class Takeover:
         # What changes its number, and with that its link and its table, has yet to be put where it belongs.
         self.standing &= frozenset(places.values())
         probed = {NO_PATH, *(path.number for path in paths if path.is_primary or places[path.number] in self.standing)}
-        plans = lay_out(planner, has_standby=is_acting)
-        return tuple(plan for plan in plans if plan.path in probed)
+        detours = planner.topology.detours
+        plans = lay_out(planner, has_standby=is_acting, has_detours=is_acting and detours == self.standing_detours)
+        return tuple(plan for plan in plans if plan.path in probed or is_detour(plan.path))
 
     def provisioned(self, event: Provisioned, now: int) -> Iterator[Output]:
         """The standing objects are in place, or what of them the kernel will have: standby paths can be probed.
@@ -224,8 +232,9 @@ class Takeover:
         if self._surroundings is None or not self._surroundings.is_acting:
             return
         standing = frozenset((path.key, planner.place_of(path)) for path in planner.paths if not path.is_primary)
-        if standing != self.standing:
-            self.standing = standing
+        detours = planner.topology.detours
+        if standing != self.standing or detours != self.standing_detours:
+            self.standing, self.standing_detours = standing, detours
             yield from self._begin(topology, snapshot, now, is_provided=True)
 
     def _conduct(
@@ -268,6 +277,7 @@ class Takeover:
             unrest=self._state.unrest,
             explain=self._state.findings.explain,
             control=self._state.control_of,
+            is_detoured=self._state.leg.is_carrying,
             sizes=self._state.sizes,
             orders=self._state.memory.orders,
             storm=self._state.storm,
@@ -278,7 +288,10 @@ class Takeover:
         """The kernel has answered; what had to wait for that goes on."""
         controller = self._state.controllers.get(event.pair)
         self._switched_at = now
-        if controller is None:
+        if event.pair == DETOUR_PAIR:
+            leg = self._state.leg
+            yield from leg.switched(now) if isinstance(event, SwitchApplied) else leg.refused(event.error, now)
+        elif controller is None:
             pass  # the pair is gone
         elif isinstance(event, SwitchApplied):
             yield from controller.switched(event.generation, now)
@@ -307,6 +320,7 @@ class Takeover:
         """
         assert self.planner is not None, "adoption follows planning"
         assert self._surroundings is not None, "a mesh is seen somewhere"
+        self._state.leg.adopt(snapshot.rules, now)
         for pair, found in by_pair(self.planner, snapshot.rules).items():
             path = self.planner.overridden_by(found[0])
             if path is None:
@@ -327,7 +341,8 @@ class Takeover:
         controllers = self._state.controllers.values()
         for controller in controllers:
             yield from controller.switchover.compare(snapshot.rules, now)
-        claimed = [rule for controller in controllers for rule in controller.overrides()]
+        yield from self._state.leg.compare(snapshot.rules, now)
+        claimed = [*self._state.leg.rules(), *(rule for each in controllers for rule in each.overrides())]
         if unwanted := strays(self.planner, snapshot.rules, claimed):
             yield ApplySwitch(pair=GONE, generation=0, switch=Switch(delete=unwanted))
 

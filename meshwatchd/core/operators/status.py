@@ -67,6 +67,7 @@ def build_status(
         rejected=rejected,
         collisions=collisions,
         rest=describe_rest(state.settings.probe, shape_of(state.topology)) if state.topology else None,
+        detour=state.leg.describe(),
         drained=tuple(name for name in _names(state) if state.views.is_admin_down(name, now)),
     )
 

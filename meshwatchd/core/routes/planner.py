@@ -10,6 +10,8 @@ so that failover is one rule that points at a table and failback is its removal.
     base + 60 + pair    lookup T_OUT                             the override
     base + 80           lookup an empty table                    where probes land that must not meet the override
 
+Beside these stand those of detours (`core.routes.detours`), also in a mesh in which nobody may stand by.
+
 Probes of the mesh's own path jump over the override instead of looking up the main table: the mesh has rules of its
 own behind ours (Kilo delivers what comes out of kilo0 by table 1107), and those are part of its path.
 
@@ -26,6 +28,8 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
+from meshwatchd.core.routes.detours import detour_override, detour_routes, detour_rules, is_of_detour
+from meshwatchd.model.detour import Detour
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.plan import FIRST_TABLES, Provision, Route, Rule, StandbyLink, Switch
 from meshwatchd.model.port_map import path_port, reserved_ports
@@ -84,6 +88,7 @@ class Planner:
         paths = self.paths
         links = tuple(self._link(path) for path in paths if self._has_link(path))
         routes = tuple(route for path in paths for route in (*self.routes(path), *self._probe_routes(path)))
+        routes += tuple(detour_routes(self.topology, self.settings.kernel.table_base, self._led))
         devices = tuple(dict.fromkeys((*(link.device for link in links), *sorted(kept_devices))))
         delivery = self._delivery_routes() if devices else ()
         return Provision(
@@ -92,12 +97,24 @@ class Planner:
             routes=tuple(
                 each for each in routes + delivery if each.table not in kept_tables and each.dev not in kept_devices
             ),
-            # A mesh in which nobody may stand by gets no rule of ours: Submariner's have their own at 100 and 150.
-            rules=() if self.topology.is_observed else self._standing_rules(devices),
+            rules=self._standing_rules(devices) if self.topology.detours or not self.topology.is_observed else (),
             kept_devices=tuple(sorted(kept_devices)),
             kept_tables=tuple(sorted(kept_tables)),
             windows=self.windows,
         )
+
+    def detour(self, detour: Detour, window: RuleWindow | None = None) -> Rule:
+        """The rule that has this node's traffic to other locations take a detour."""
+        return detour_override(self.settings.kernel.table_base, window or self.windows[0], detour)
+
+    def detour_of(self, rule: Rule) -> Detour | None:
+        """The detour whose rule was found in the kernel, where it stands or has stood; or None."""
+        found = (each for each in self.topology.detours for window in self.windows if self.detour(each, window) == rule)
+        return next(found, None)
+
+    def is_of_detour(self, rule: Rule) -> bool:
+        """Whether a rule found in the kernel has led by a detour, be it one of this mesh or of an earlier one."""
+        return is_of_detour(self.settings.kernel.table_base, rule)
 
     def stands_on(self, path: Path) -> tuple[tuple[str, ...], tuple[int, ...]]:
         """The standby devices and tables of this node that traffic on a path needs."""
@@ -219,7 +236,10 @@ class Planner:
         delivery = tuple(Rule(priority=window.delivery, table=table + DELIVERY_SLOT, iif=device) for device in devices)
         landing = Rule(priority=window.landing, table=table + EMPTY_SLOT)
         selectors = tuple(rule for path in self.paths for rule in self._selectors(path))
-        return (*delivery, landing, *selectors)
+        around = detour_rules(
+            self.topology, table, window, probe_port=self.settings.probe.port, probing=self._probing_ports()
+        )
+        return (*delivery, landing, *selectors, *around)
 
     def _selectors(self, path: Path) -> tuple[Rule, Rule]:
         """Probes of the path and answers to them: both ports must fit, so that no other traffic is caught."""

@@ -29,9 +29,12 @@ class Legacy(NamedTuple):
 
 
 def by_pair(planner: Planner, rules: Iterable[Rule]) -> dict[int, tuple[Rule, ...]]:
-    """The overrides among rules of ours, by the index of their pair, each pair's in the order of the kernel."""
+    """The overrides among rules of ours, by the index of their pair, each pair's in the order of the kernel.
+
+    That of a detour is about no pair.
+    """
     found: dict[int, tuple[Rule, ...]] = {}
-    for rule in rules:
+    for rule in (each for each in rules if not planner.is_of_detour(each)):
         path = planner.overridden_by(rule)
         pair = planner.pair_of_override(rule) if path is None else path.pair
         if pair is not None:

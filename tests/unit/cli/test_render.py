@@ -103,3 +103,12 @@ def test_a_node_that_is_kept_from_acting_says_what_keeps_it():
     first, second, *_ = _lines(held)
     assert first.endswith("puts nothing into the kernel: rule pref 5410 lookup 100 uses a priority of ours; remove it")
     assert second.startswith("OK")
+
+
+def test_a_node_that_goes_around_its_own_leg_says_by_whom():
+    """Its pairs of locations may look as if nothing of theirs had moved, and nothing has."""
+    shown = msgspec.structs.replace(HEALTHY, detour="by a1, via 192.168.100.11 on eth0")
+    (line,) = [each for each in _lines(shown) if "own leg" in each]
+
+    assert f"WARNING  {HEALTHY.node} sends to other locations by a1, via 192.168.100.11 on eth0: its own leg" in line
+    assert not any("own leg" in each for each in _lines(HEALTHY))

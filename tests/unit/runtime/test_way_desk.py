@@ -65,7 +65,7 @@ def _free_port() -> int:
     """A probe.port both of whose ports are free."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("", 0))
-        return min(60_000, int(probe.getsockname()[1])) - 490
+        return min(60_000, int(probe.getsockname()[1])) - 493
 
 
 def _desk(name, auth, port, *, is_willing=True, log=None):

@@ -121,6 +121,14 @@ def test_the_deeds_are_those_of_this_incident():
         (event("plan.refused", 5, reason="EEXIST"), "a change was refused: EEXIST"),
         (event("override.adopted", 5, rank=3), "found path b2-a2 in use at start and kept it"),
         (
+            event("detour.taken", 5, relay="a1", operations=["ip rule add"]),
+            "went around its own leg to the leader by a1: ip rule add",
+        ),
+        (
+            event("detour.left", 5, relay="a1", operations=["ip rule del"]),
+            "went by its own leg to the leader again: ip rule del",
+        ),
+        (
             event("path.bisected", 5, peer="b2", place="local-fdb", candidates=["local-fdb"], because=["no entry"]),
             "bisected the way to b2: packets die at local-fdb; no entry",
         ),

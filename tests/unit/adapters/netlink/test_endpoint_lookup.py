@@ -45,3 +45,11 @@ def test_a_large_mesh_is_asked_about_in_part(lookups):
     seen = lookups.add(_snapshot(*(f"127.0.{number}.1:1" for number in range(MAX_LOOKUPS + 9))))
 
     assert MAX_LOOKUPS == len(seen.lookups)
+
+
+def test_neighbours_are_asked_beside_endpoints_and_kept_apart(lookups):
+    """Whose device tells what is under the tunnel, and whose says by whom a detour leads: not the same question."""
+    seen = lookups.add(_snapshot("127.0.0.1:51820"), ("127.0.0.3", "no-address", "127.0.0.3"))
+
+    assert (RouteLookup(address="127.0.0.1", dev="lo"),) == seen.lookups
+    assert {RouteLookup(address="127.0.0.3", dev="lo", via="")} == set(seen.near)

@@ -1,0 +1,203 @@
+"""Workers that go around their own leg to the gateway: taken on proof, nobody else concerned, left when it is well."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshwatchd.model.events import OperatorRequested, OperatorVerb
+from meshwatchd.model.failover_facts import DetourLeft, DetourTaken
+from meshwatchd.model.ids import FlowClass
+from meshwatchd.model.settings import MS, SECOND
+from tests.sim.faults import Fault, Leg
+from tests.sim.star import StarWorld
+
+HOME_NS = 60 * SECOND
+"""The hold-down of these worlds is 5 s and the wait to restore 2 s; a second failover waits twice as long."""
+
+
+def leg_dead(node: str) -> Fault:
+    """Nothing crosses the leg of a worker, in either direction."""
+    return lambda leg, _flow, _rng: leg.kind == "overlay" and node in (leg.source, leg.target)
+
+
+def half_dead(gateway: str, *, remembered: float = 0.17) -> Fault:
+    """New flows over the legs to a gateway die, but for those whose outer flow is remembered."""
+
+    def drops(leg: Leg, flow, rng) -> bool:
+        is_hit = leg.kind == "overlay" and leg.target == gateway and flow is FlowClass.FRESH
+        return is_hit and rng.random() >= remembered
+
+    return drops
+
+
+def not_taken_from(node: str, relay: str) -> Fault:
+    """What a worker hands to a neighbour over the pods' network is lost."""
+    return lambda leg, _flow, _rng: leg.kind == "underlay" and (leg.source, leg.target) == (node, relay)
+
+
+def _well(seed: int = 1) -> StarWorld:
+    world = StarWorld(seed=seed)
+    assert world.run_until(lambda: {"none"} == set(world.verdicts().values()), limit_ns=40 * SECOND), world.story()
+    world.run(10 * SECOND)
+    assert {} == world.detours()
+    assert [] == world.switches
+    return world
+
+
+def _outage_ns(world: StarWorld, fault: Fault, source: str, target: str) -> int:
+    """How long nothing new gets from node to node after a fault."""
+    began = world.now
+    world.faults.append(fault)
+    assert not world.carries(source, target)
+    assert world.run_until(lambda: world.carries(source, target), limit_ns=5 * SECOND), world.story(since=began)
+    return world.now - began
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_a_worker_whose_leg_dies_goes_by_its_gateway_within_400_ms(seed):
+    """It alone: whatever others see of it, nothing of theirs moves."""
+    world = _well(seed)
+    world.run(seed * 137 * MS)
+    began = world.now
+
+    assert _outage_ns(world, leg_dead("a3"), "a3", "b3") <= 400 * MS, world.story(since=began)
+
+    world.run(20 * SECOND)
+    assert {"a3": "a1"} == world.detours() == world.in_kernels(), world.story(since=began)
+    assert ["a3"] == [told.node for told in world.facts(DetourTaken)]
+    assert all(world.now - switch.at < 30 * SECOND and switch.proven_at >= began for switch in world.switches)
+    healed = world.now
+    world.faults.clear()
+    assert world.run_until(lambda: not world.in_kernels(), limit_ns=HOME_NS), world.story(since=healed)
+    world.run(20 * SECOND)
+    assert ["a3"] == [told.node for told in world.facts(DetourLeft)]
+    assert {} == world.detours()
+    assert {"none"} == set(world.verdicts().values()), world.story(since=healed)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_half_dead_gateway_is_gone_around_by_each_of_its_workers(seed):
+    """And by nobody of the other cluster, though all of it misses them."""
+    world = _well(seed)
+    world.faults.append(half_dead("a1", remembered=0.0))
+    began = world.now
+    assert world.run_until(lambda: world.carries("a2", "b2") and world.carries("a3", "b3"), limit_ns=SECOND), (
+        world.story(since=began)
+    )
+    assert world.now - began <= 400 * MS
+    world.run(20 * SECOND)
+
+    assert {"a2": "a1", "a3": "a1"} == world.detours() == world.in_kernels(), world.story(since=began)
+    world.faults.clear()
+    assert world.run_until(lambda: not world.in_kernels(), limit_ns=HOME_NS), world.story(since=began)
+
+
+def test_where_some_new_flows_are_remembered_traffic_stays_on_the_detour():
+    """The leg answers now and then, and is not come home to as long as it loses new flows."""
+    world = _well()
+    world.faults.append(half_dead("a1", remembered=0.5))
+    assert world.run_until(lambda: {"a2", "a3"} == set(world.detours()), limit_ns=20 * SECOND), world.story()
+    world.run(120 * SECOND)
+
+    assert {"a2", "a3"} == set(world.detours()), world.story()
+    assert [] == world.facts(DetourLeft)
+
+
+def test_a_neighbour_is_gone_by_where_the_gateway_takes_nothing():
+    """It sends on by its own leg what it is handed, also where its own traffic goes around that."""
+    world = _well()
+    world.faults += [leg_dead("a3"), not_taken_from("a3", "a1")]
+    assert world.run_until(lambda: world.carries("a3", "b1"), limit_ns=2 * SECOND), world.story()
+    world.run(SECOND)
+    assert {"a3": "a2"} == world.detours() == world.in_kernels()
+
+
+def test_two_workers_without_legs_do_not_send_to_each_other():
+    """Neither is proven by the other: what comes from a neighbour takes the leg, and the legs are dead."""
+    world = _well()
+    gone = [not_taken_from(name, "a1") for name in ("a2", "a3")]
+    world.faults += [leg_dead("a2"), leg_dead("a3"), *gone]
+    world.run(30 * SECOND)
+
+    assert {} == world.detours() == world.in_kernels()
+    assert [] == world.switches
+
+
+def test_what_no_way_around_cures_moves_nothing():
+    """The cable is cut, or the other gateway is dead: the leg is innocent."""
+    world = _well()
+    world.faults.append(lambda leg, _flow, _rng: leg.kind == "tunnel")
+    world.run(30 * SECOND)
+
+    assert [] == world.switches
+    assert {} == world.detours()
+
+
+def test_only_the_way_back_over_the_overlay_is_dead():
+    """The gateway's frames to a worker are lost (a missing FDB entry): pods do not need them, and nothing moves."""
+    world = _well()
+    world.faults.append(lambda leg, _flow, _rng: leg.kind == "overlay" and (leg.source, leg.target) == ("a1", "a3"))
+    world.run(60 * SECOND)
+
+    assert world.carries("a3", "b3")
+    assert [] == world.switches
+
+
+def test_a_detour_that_dies_is_left_for_another_and_for_the_leg():
+    """First the gateway takes nothing any more, then the leg is well and the neighbour takes nothing."""
+    world = _well()
+    world.faults.append(leg_dead("a3"))
+    assert world.run_until(lambda: {"a3": "a1"} == world.detours(), limit_ns=2 * SECOND), world.story()
+    world.run(3 * SECOND)
+    world.faults.append(not_taken_from("a3", "a1"))
+    assert world.run_until(lambda: {"a3": "a2"} == world.detours(), limit_ns=10 * SECOND), world.story()
+    world.run(3 * SECOND)
+    world.faults[:] = [not_taken_from("a3", "a1"), not_taken_from("a3", "a2")]
+    assert world.run_until(lambda: {} == world.detours() == world.in_kernels(), limit_ns=20 * SECOND), world.story()
+
+
+def test_a_restart_on_a_detour_touches_nothing_and_comes_home_later():
+    """The rule is adopted by the next process."""
+    world = _well()
+    world.faults.append(leg_dead("a3"))
+    assert world.run_until(lambda: {"a3": "a1"} == world.detours(), limit_ns=2 * SECOND), world.story()
+    world.run(2 * SECOND)
+    changes = world.nodes["a3"].changes
+    world.restart("a3")
+    world.run(20 * SECOND)
+    assert (changes, {"a3": "a1"}) == (world.nodes["a3"].changes, world.in_kernels()), world.story()
+    assert {"a3": "a1"} == world.detours()
+    world.faults.clear()
+    assert world.run_until(lambda: not world.in_kernels(), limit_ns=HOME_NS), world.story()
+
+
+def test_a_daemon_that_starts_in_the_middle_of_the_fault_finds_the_way_around():
+    """To it nothing has ever answered over the leg: what the detours carry speaks against it."""
+    world = _well()
+    world.kill("a3")
+    world.faults.append(leg_dead("a3"))
+    world.run(5 * SECOND)
+    world.restart("a3")
+    assert world.run_until(lambda: {"a3": "a1"} == world.in_kernels(), limit_ns=30 * SECOND), world.story()
+
+
+def test_nothing_moves_while_an_operator_has_paused_it():
+    """And it does once that is over."""
+    world = _well()
+    world.operate("a3", OperatorRequested(request=1, name="eve", verb=OperatorVerb.PAUSE, reason="work"))
+    world.faults.append(leg_dead("a3"))
+    world.run(20 * SECOND)
+    assert {} == world.in_kernels()
+    world.operate("a3", OperatorRequested(request=2, name="eve", verb=OperatorVerb.RESUME))
+    assert world.run_until(lambda: {"a3": "a1"} == world.in_kernels(), limit_ns=20 * SECOND), world.story()
+
+
+def test_a_kernel_that_refuses_the_rule_is_asked_again_later():
+    """Traffic is where it was meanwhile, and the next candidate is tried."""
+    world = _well()
+    world.nodes["a3"].refusal = "EPERM"
+    world.faults.append(leg_dead("a3"))
+    world.run(10 * SECOND)
+    assert {} == world.detours() == world.in_kernels()
+    world.nodes["a3"].refusal = ""
+    assert world.run_until(lambda: "a3" in world.in_kernels(), limit_ns=60 * SECOND), world.story()
