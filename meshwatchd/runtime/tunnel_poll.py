@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from meshwatchd.adapters.wireguard.poll import Poll
@@ -46,7 +47,7 @@ class Surroundings:
         observed: takes all devices as they are after each full look.
         changed: called when more than counters has changed.
         stirred: takes what was done to the mesh's own device.
-        unread: takes a device that gives no answer, and why.
+        unread: takes a device that gives no answer, and why; what it was like before is kept.
     """
 
     links: Callable[[], Sequence[Link]]
@@ -62,7 +63,7 @@ class TunnelPoll:
     """One node's WireGuard devices.
 
     Attributes:
-        states: as they were at the last full look.
+        states: as they were at the last full look; a device that gave no answer then, as it was when it last gave one.
         told: those with few peers, as they were when more than counters had changed.
     """
 
@@ -77,6 +78,7 @@ class TunnelPoll:
         self.states: tuple[WireGuardState, ...] = ()
         self.told: tuple[WireGuardState, ...] = ()
         self._own: tuple[WireGuardState, ...] = ()
+        self._indexes: dict[str, int] = {}
         self._stirred_until_s = -STIRRED_PAUSE_S
         self._is_wanted = asyncio.Event()
 
@@ -90,12 +92,13 @@ class TunnelPoll:
         while True:
             started_s = clock()
             self._is_wanted.clear()
-            before = self._all.problems
-            self.states = await self._all.states(around.links())
+            before, links = self._all.problems, around.links()
+            read = await self._all.states(links)
             for device, problem in self._all.problems.items():
                 if before.get(device) != problem:
                     around.unread(device, problem)
-            self._note(tuple(state for state in self.states if state.device == around.device()), clock())
+            self._note(tuple(state for state in read if state.device == around.device()), clock())
+            self.states = self._with_unread(read, links)
             around.observed(self.states)
             if changes_more_than_counters(self.told, told := of_the_mesh(self.states)):
                 self.told = told
@@ -107,6 +110,19 @@ class TunnelPoll:
             await asyncio.sleep(min(rest_s, interval_s))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_wanted.wait(), max(interval_s, rest_s) - min(rest_s, interval_s))
+
+    def _with_unread(self, read: tuple[WireGuardState, ...], links: Sequence[Link]) -> tuple[WireGuardState, ...]:
+        """What was read, and devices that are still there and were read before, as they were then.
+
+        A busy wireguard-go answers too late, and what is wrong with a device stands until it is read again. A device
+        that was deleted is gone, with or without another of the same name: that one has another index.
+        """
+        indexes, present = {link.name: link.index for link in links}, {state.device for state in read}
+        unread = (state for state in self.states if state.device not in present)
+        kept = [state for state in unread if self._indexes[state.device] == indexes.get(state.device)]
+        states = tuple(sorted((*read, *kept), key=attrgetter("device")))
+        self._indexes = {state.device: indexes[state.device] for state in states}
+        return states
 
     def _note(self, own: tuple[WireGuardState, ...], now_s: float) -> None:
         """Take in the mesh's own device; whether something was done to it is told at once."""

@@ -48,7 +48,7 @@ class Poll:
                 problems[link.name] = str(error)
         self.problems = problems
         present = {(state.device, peer.public_key) for state in found for peer in state.peers}
-        self._handshakes = {key: seen for key, seen in self._handshakes.items() if key in present}
+        self._handshakes = {key: seen for key, seen in self._handshakes.items() if key in present or key[0] in problems}
         return tuple(found)
 
     def _translate(self, device: str, state: LinkState) -> WireGuardState:

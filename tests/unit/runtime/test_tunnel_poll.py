@@ -7,6 +7,7 @@ import contextlib
 import itertools
 from typing import cast
 
+import msgspec
 import pytest
 
 from meshwatchd.adapters.wireguard.poll import Poll
@@ -39,13 +40,14 @@ class Room:
 
     def __init__(self, lives, *, is_calm=True, look_s=0.0):
         self.lives, self.loop, self.look_s = lives, VirtualLoop(), look_s
+        self.links = LINKS
         self.problems: dict[str, str] = {}
         self.looks: list[tuple[float, int]] = []
         self.stirs: list[tuple[float, MeshStirred]] = []
         self.changes: list[float] = []
         self.unread: list[tuple[str, str]] = []
         around = Surroundings(
-            links=lambda: LINKS,
+            links=lambda: self.links,
             device=lambda: "kilo0",
             is_calm=lambda: is_calm,
             observed=lambda states: self.looks.append((self.now, len(states))),
@@ -152,3 +154,28 @@ def test_a_device_without_an_answer_is_told_once():
     room = Room({"kilo0": [(0, "a"), (1, None)]}).live(4 * POLL_S)
     assert [("kilo0", "no socket")] == room.unread
     assert [] == room.stirs
+
+
+def test_a_device_without_an_answer_is_as_it_was_until_it_is_read():
+    """What could not be read is not gone: a finding about it, or about what it sends to, stands."""
+    lives = {"mw0": [(0, "c")], "kilo0": [(0, "a"), (1, None), (7, "b")]}
+    room = Room(lives).live(5)
+    assert [0] == room.changes
+    assert [("kilo0", "a"), ("mw0", "c")] == [(each.device, each.peers[0].public_key) for each in room.poll.told]
+    assert room.poll.told == room.poll.states
+    assert [(0, 2), (POLL_S, 2), (2 * POLL_S, 2)] == room.looks
+
+    room = Room(lives).live(9)
+    assert [0, 4 * POLL_S] == room.changes
+    assert "b" == room.poll.states[0].peers[0].public_key
+
+
+@pytest.mark.parametrize("links", [LINKS[1:], (msgspec.structs.replace(LINKS[0], index=9), LINKS[1])])
+def test_a_device_that_was_deleted_is_gone_read_or_not(links):
+    """Also where another has its name and gives no answer yet."""
+    room = Room({"kilo0": [(0, "a"), (1, None)], "mw0": [(0, "c")]})
+    room.loop.call_at(3, lambda: setattr(room, "links", links))
+    room.live(5)
+    assert [0, 2 * POLL_S] == room.changes
+    assert ["mw0"] == [each.device for each in room.poll.told]
+    assert [(0, 2), (POLL_S, 2), (2 * POLL_S, 1)] == room.looks

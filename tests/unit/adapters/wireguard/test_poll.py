@@ -80,6 +80,18 @@ def test_a_step_of_the_wall_clock_moves_no_handshake(devices):
     assert 4_800_000 == devices.states(link("kilo0"))[0].peers[0].handshake_ns
 
 
+def test_a_handshake_is_where_it_was_when_a_device_answers_again(devices):
+    """Its instant is not computed anew, by a wall clock that was stepped while the device gave no answer."""
+    devices.states(link("kilo0"))
+    mute = devices.answers.copy()
+    devices.answers.clear()
+    assert () == devices.states(link("kilo0"))
+    devices.answers.update(mute)
+    devices.wall += 3600 * 10**9
+
+    assert 4_800_000 == devices.states(link("kilo0"))[0].peers[0].handshake_ns
+
+
 def test_a_handshake_in_the_future_is_one_of_this_moment(devices):
     """The wall clock was set back since; and long before the clock began is its beginning."""
     devices.wall = 0
