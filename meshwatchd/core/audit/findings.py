@@ -43,6 +43,8 @@ _EXPLAINABLE = frozenset(
     }
 )
 
+_SILENT_PEER = frozenset((FaultCode.WIREGUARD_NO_HANDSHAKE, FaultCode.WIREGUARD_NO_DATA))
+
 _OF_SIZE = frozenset((FaultCode.MTU_MISCONFIGURED, FaultCode.MTU_BLACK_HOLE, FaultCode.FRAGMENTS_DROPPED))
 _PODS_LOST = frozenset((FaultCode.POD_UNREACHABLE, FaultCode.POD_NETWORK_BROKEN))
 _OF_A_PREFIX = frozenset((FaultCode.ALLOWED_IPS_MISSING, FaultCode.BGP_ROUTE_ESCAPED))
@@ -236,7 +238,7 @@ class FindingBook:
         is_of_relay = peer_faults.has_lost_relay(finding.code, relay, verdict, relays, node=self._node)
         if is_of_relay or _is_carriers_size(finding, verdict):
             return True
-        if verdict.fault not in _EXPLAINABLE:
+        if verdict.fault not in _EXPLAINABLE and not _may_break_one_way(finding, verdict):
             return False
         is_of_tunnel = finding.code is FaultCode.WIREGUARD_PEER_MISSING or finding.is_cut_off
         is_of_route = finding.code in (FaultCode.POD_ROUTE_DIVERTED, FaultCode.NODE_ROUTE_BLOCKED)
@@ -285,6 +287,15 @@ class FindingBook:
     def standing(self) -> Mapping[Name, AuditFinding]:
         """The findings by name."""
         return {name: each for name, (each, _) in self._standing.items()}
+
+
+def _may_break_one_way(finding: AuditFinding, verdict: Verdict) -> bool:
+    """Whether a tunnel passes nothing in one direction and something is wrong with it, or with what is below it.
+
+    That a peer is silent is the same seen from its counters, and says less.
+    """
+    is_below = CATALOGUE[finding.code].layer in (Layer.WIREGUARD, Layer.UNDERLAY)
+    return verdict.fault is FaultCode.ONE_WAY_BREAK and is_below and finding.code not in _SILENT_PEER
 
 
 def _is_carriers_size(finding: AuditFinding, verdict: Verdict) -> bool:
