@@ -62,6 +62,7 @@ class FindingBook:
     Attributes:
         deadline: when `advance` has something to do; asked after every event, and so the repairs' own.
         next_hops: routing daemons' routes into the mesh's WireGuard device.
+        neighbours: the other nodes of this one's location.
         misfits: the peers whose packets say that a device of theirs is greater than what is below it carries.
     """
 
@@ -81,6 +82,7 @@ class FindingBook:
         self._repairs = Repairs(settings.daemon.mode, settings.repair)
         self.deadline: Callable[[], int | None] = self._repairs.deadline
         self.next_hops: NextHops = {}
+        self.neighbours: frozenset[str] = frozenset()
         self.misfits: dict[NodeName, PeerFault] = {}
 
     def report(self, findings: tuple[AuditFinding, ...], now: int) -> Iterator[Output]:
@@ -260,7 +262,19 @@ class FindingBook:
             is_its = not finding.peer or verdict.culprit == self._node
             is_blocked = verdict.fault is FaultCode.WIREGUARD_BLOCKED
             return (is_blocked and is_its) or verdict.culprit in ("", finding.peer)
-        return bool(finding.peer) and verdict.culprit == finding.peer
+        return bool(finding.peer) and (verdict.culprit == finding.peer or self._is_cut_off(finding, verdict))
+
+    def _is_cut_off(self, finding: AuditFinding, verdict: Verdict) -> bool:
+        """Whether its overlay reaches nobody, and it has entries of all its neighbours that are wrong: this is one.
+
+        The kernel forgets all of them at once where the device is given another MAC.
+        """
+        if verdict.fault is not FaultCode.OVERLAY_BLACK_HOLE or {verdict.culprit, finding.culprit} != {self._node}:
+            return False
+        every = (each for each, _ in (*self._standing.values(), *self._gone.values()) if each.culprit == self._node)
+        found = (each for each in every if CATALOGUE[each.code].severity is Severity.CRITICAL)
+        lost = {each.peer for each in found if each.device == finding.device}
+        return bool(self.neighbours) and self.neighbours <= lost
 
     def status(self) -> tuple[FindingStatus, ...]:
         """All of them for operators, the worst first."""

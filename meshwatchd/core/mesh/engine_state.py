@@ -105,6 +105,8 @@ class EngineState:
         }
         self.in_use = self.awake = ()
         self.shared_pairs, self.readings = shared_pairs(topology), {}
+        near = topology.mesh.members(topology.local.location)
+        self.findings.neighbours = frozenset(str(each.name) for each in near if each.name != self.node)
 
     def control_of(self, cluster: str) -> ClusterControl | None:
         """The control plane of another cluster; None where nothing is known of it."""
