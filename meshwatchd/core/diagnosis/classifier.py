@@ -37,7 +37,9 @@ def classify(evidence: Evidence) -> Verdict:
     """The verdict of the first rule that matches."""
     rule = next(rule for rule in TABLE if rule.matches(evidence))
     fault, because = rule.fault, rule.because(evidence)
-    if evidence.is_active_down and not evidence.has_good_standby and not _is_about_itself(rule, evidence):
+    # Where nothing is found the answers that are missed on a standby in use are too young, or the primary path answers.
+    is_broken = evidence.is_active_down and fault is not FaultCode.NONE
+    if is_broken and not evidence.has_good_standby and not _is_about_itself(rule, evidence):
         because = (f"the path in use is broken ({fault}) and no standby is good", *because)
         fault = FaultCode.ALL_PATHS_DOWN
     if fault is not FaultCode.NONE and rule.fault not in CANARY_FAULTS:

@@ -13,7 +13,7 @@ from meshwatchd.model.ids import NodeName
 from meshwatchd.model.path_faults import PATH_FAULTS
 from meshwatchd.model.service_faults import SERVICE_FAULTS
 from meshwatchd.model.size_faults import SIZE_FAULTS
-from tests.unit.core.diagnosis.test_classifier import HEALTHY, LEGS
+from tests.unit.core.diagnosis.test_classifier import HEALTHY, LEGS, MEMBER
 
 
 def test_the_table_is_total():
@@ -75,3 +75,15 @@ def test_a_missing_standby_says_that_the_path_in_use_is_good_where_it_is():
     rest = ("the standby path by b2 and a1 does not answer",)
     assert ("the path in use is good", *rest) == classify(missing).because
     assert rest == classify(replace(missing, is_active_down=True)).because
+
+
+def test_a_standby_in_use_that_has_just_missed_answers_is_no_loss_of_all_paths():
+    """The primary path answers: no verdict says in one breath that every layer does and that no path is left."""
+    young = replace(HEALTHY, is_active_down=True, has_good_standby=False)
+
+    assert (FaultCode.NONE, Severity.OK, ("every layer answers",)) == (
+        classify(young).fault,
+        classify(young).severity,
+        classify(young).because,
+    )
+    assert FaultCode.ALL_PATHS_DOWN is classify(replace(MEMBER, overlay=Leg.UNKNOWN, has_good_standby=False)).fault
