@@ -164,12 +164,12 @@ _WIREGUARD_FAULTS = (
     Fault(
         code=FaultCode.WIREGUARD_DEVICE_MISSING,
         layer=Layer.WIREGUARD,
-        title="the WireGuard device of the mesh is gone or down",
+        title="the WireGuard device of the mesh is gone or down, or has lost its address",
         remedy="make it again (wg-quick up DEV; Kilo: its agent), then restart flannel where its device ran over it",
         confirm_ns=1 * _SECOND,
-        about="wg-quick down, or a service that ended; or a person took it down. Every tunnel of this node is cut. A"
-        " VXLAN device that is bound to one that is gone goes with it, so that flannel.1 is gone for the same reason,"
-        " which is not told twice.",
+        about="wg-quick down, or a service that ended; or a person took it down, or deleted its address, and all routes"
+        " into it went with that. Every tunnel of this node is cut. A VXLAN device that is bound to one that is gone"
+        " goes with it, so that flannel.1 is gone for the same reason, which is not told twice.",
     ),
     Fault(
         code=FaultCode.WIREGUARD_PEER_MISSING,

@@ -52,7 +52,7 @@ PROOFS = {
     FaultCode.POD_ROUTE_MISSING: _ROUTES,
     FaultCode.POD_ROUTE_ESCAPED: _ROUTES,
     FaultCode.CLUSTER_ROUTE_MISSING: "ip route show dev flannel-wg; ip route show type blackhole; ip route get POD",
-    FaultCode.WIREGUARD_DEVICE_MISSING: "ip -d link show type wireguard",
+    FaultCode.WIREGUARD_DEVICE_MISSING: "ip -d link show type wireguard; ip -4 addr show dev WG; ip route show dev WG",
     FaultCode.WIREGUARD_PEER_MISSING: "wg show WG peers",
     FaultCode.WIREGUARD_NO_HANDSHAKE: _WG,
     FaultCode.WIREGUARD_NO_DATA: f"wg show WG transfer; {_WG}",

@@ -44,6 +44,7 @@ class GoodState(msgspec.Struct, frozen=True, kw_only=True):
         lladdr: the device's own MAC.
         index, mtu_bytes: of the device; 0 where an older daemon wrote none. One that was made anew has another index.
         tunnel_index, tunnel_mtu_bytes: the same of the mesh's WireGuard device.
+        tunnel_addresses: IPv4, of that device while it was up; none where an older daemon wrote the state.
         is_over_tunnel: the overlay device was bound to the WireGuard device.
         addresses: IPv4, of the overlay device; none where an older daemon wrote the state.
         carrier, carrier_index, carrier_mtu_bytes: of the host mesh's device below; empty and 0 where none is.
@@ -56,6 +57,7 @@ class GoodState(msgspec.Struct, frozen=True, kw_only=True):
     mtu_bytes: int = 0
     tunnel_index: int = 0
     tunnel_mtu_bytes: int = 0
+    tunnel_addresses: tuple[str, ...] = ()
     is_over_tunnel: bool = False
     addresses: tuple[str, ...] = ()
     carrier: str = ""
@@ -375,6 +377,7 @@ def good_state(snapshot: Snapshot, mesh: MeshSettings, boot: str) -> GoodState:
         mtu_bytes=link.mtu_bytes if link is not None else 0,
         tunnel_index=tunnel.index if tunnel is not None else 0,
         tunnel_mtu_bytes=tunnel.mtu_bytes if tunnel is not None else 0,
+        tunnel_addresses=tunnel.addresses if tunnel is not None and tunnel.is_up else (),
         is_over_tunnel=bool(link and tunnel and link.vxlan and link.vxlan.lower == tunnel.index),
         addresses=link.addresses if link is not None and link.vxlan is not None else (),
         carrier=carrier.name if carrier is not None else "",

@@ -2,6 +2,7 @@
 
     wg-quick down wg0            -> wireguard-device-missing    (flannel.1, bound to wg0, is gone with it)
     ip link set wg0 down         -> wireguard-device-missing
+    ip addr del 10.4.0.1/16 dev wg0 -> wireguard-device-missing (the kernel deletes all routes into wg0 with it)
     wg set wg0 peer KEY remove   -> wireguard-peer-missing
     wg set wg0 peer KEY allowed-ips ""   the same: WireGuard sends nothing to it, and takes nothing from it
 
@@ -73,6 +74,7 @@ def look_for_losses(
     elif good.is_over_tunnel or (good.device == device != FLANNEL_WIREGUARD):
         # Who may be down is Kilo's device, on members; flannel's own is `overlay-device-down`.
         yield from _down(snapshot.link(device), node)
+    yield from _bare(snapshot, snapshot.link(device), good, node)
     for state in running:
         if state.device == device:
             known = Known(state=state, was=was, mesh=mesh, node=node, hellos=hellos)
@@ -88,6 +90,31 @@ def _down(link: Link | None, node: str) -> Iterator[AuditFinding]:
         yield AuditFinding(
             code=FaultCode.WIREGUARD_DEVICE_MISSING, device=link.name, subject=link.name, culprit=node, because=because
         )
+
+
+def _bare(snapshot: Snapshot, link: Link | None, good: GoodState, node: str) -> Iterator[AuditFinding]:
+    """The device is up as it was, and neither an address of it nor a route into it is left.
+
+    With the last IPv4 address the kernel deletes all routes into the device, in every table, and reports none of them.
+    A device that never had an address, one that was made anew, and one that routes lead into without any address are
+    somebody's decision; so is an address that is on another device now. Where not all routes are known, none is missed.
+    The loss of the address of flannel's own device is told by its route.
+    """
+    if link is None or not link.is_up or link.addresses or link.index != good.tunnel_index or snapshot.is_bounded:
+        return
+    held = {address for each in snapshot.links for address in each.addresses}
+    is_routed = any(each.dev == link.name and ":" not in each.dst for each in snapshot.device_routes)
+    if not good.tunnel_addresses or is_routed or link.name == FLANNEL_WIREGUARD or held & {*good.tunnel_addresses}:
+        return
+    remedy = f"restart Kilo's agent there, or run wg-quick down {link.name}, then wg-quick up {link.name}"
+    because = (
+        f"{link.name} has no IPv4 address, and while all was well it had {', '.join(good.tunnel_addresses)}",
+        f"no route into {link.name} is left: the kernel deletes them with the last address",
+        f"have the owner of {link.name} write address and routes anew: {remedy}",
+    )
+    yield AuditFinding(
+        code=FaultCode.WIREGUARD_DEVICE_MISSING, device=link.name, subject=link.name, culprit=node, because=because
+    )
 
 
 def _is_gone(snapshot: Snapshot, good: GoodState) -> bool:

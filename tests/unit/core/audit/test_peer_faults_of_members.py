@@ -1,4 +1,7 @@
-"""A member whose overlay reaches no neighbour names itself; the others see a node that does not answer."""
+"""A member whose overlay reaches no neighbour names itself; the others see a node that does not answer.
+
+A leader that has lost its tunnel says so as well; its members blame the other end of it, and that end this one.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ import msgspec
 import pytest
 
 from meshwatchd.core.audit.confession import confess
+from meshwatchd.core.audit.findings import FindingBook
 from meshwatchd.core.audit.peer_faults import believe, explain
+from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.events import PeerFault
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
 from meshwatchd.model.ids import NodeName
 from tests.support import hellos
 from tests.support.bench import ready
+from tests.support.lab_mesh import settings_for
 
 DEAD = FaultCode.OVERLAY_BLACK_HOLE
 TOLD = ToldFault(DEAD, NodeName("b3"))
@@ -93,3 +99,32 @@ def test_a_relay_that_the_lan_hides_from_one_member_is_why_that_member_names_its
     assert FaultCode.NODE_UNREACHABLE is explain(verdict, (word,), (NodeName("b2"), NodeName("a1")), node="b3").fault
     others = explain(verdict, (word,), relays, node="a1").fault
     assert (others is fault) is (fault is FaultCode.NEIGHBOUR_WRONG), "the relay's own entry of that member"
+
+
+LOST = FaultCode.WIREGUARD_DEVICE_MISSING
+
+
+@pytest.mark.parametrize(
+    ("node", "fault", "culprit"),
+    [
+        ("a1", FaultCode.ALL_PATHS_DOWN, "b1"),
+        ("a2", FaultCode.WIREGUARD_BLOCKED, "b1"),
+        ("a3", FaultCode.WIREGUARD_BLOCKED, "b1"),
+        ("b2", FaultCode.WIREGUARD_BLOCKED, "a1"),
+    ],
+)
+def test_a_leaders_word_about_its_tunnel_explains_what_everybody_sees(node, fault, culprit):
+    """b1's kilo0 has lost its address: its member blames a1, the other end of the tunnel."""
+    word = believe(_mesh(b1=hellos.hello("b1", faults=(ToldFault(LOST, NodeName("b1")),))), node)
+    told = explain(_verdict(fault, culprit), word)
+
+    assert (LOST, "b1", "b1") == (told.fault, told.culprit, told.told_by)
+
+
+def test_what_a_leader_has_found_of_its_tunnel_explains_its_own_verdict():
+    """It blames the other end as well."""
+    book = FindingBook(settings_for("b1"), "b1")
+    list(book.report((AuditFinding(code=LOST, device="kilo0", subject="kilo0", culprit="b1"),), 1))
+    told = book.explain(_verdict(FaultCode.WIREGUARD_BLOCKED, "a1"))
+
+    assert (LOST, "b1") == (told.fault, told.culprit)

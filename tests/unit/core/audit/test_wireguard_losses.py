@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from meshwatchd.core.audit.expected_entries import GoodState
+from meshwatchd.core.audit.expected_entries import GoodState, good_state
 from meshwatchd.core.audit.wireguard_losses import has_lost_tunnel, look_for_losses
 from meshwatchd.model.audit import MAIN_TABLE
 from meshwatchd.model.faults import FaultCode
-from meshwatchd.model.snapshot import DeviceRoute, Snapshot, WireGuardPeer, WireGuardState
+from meshwatchd.model.snapshot import DeviceRoute, Link, Snapshot, WireGuardPeer, WireGuardState
 from tests.support.lab_mesh import declared_mesh, snapshot_of
 
 MESH = declared_mesh()
@@ -156,3 +156,78 @@ def test_an_overlay_that_was_bound_to_the_device_went_with_it():
     assert not has_lost_tunnel(_without(seen, "kilo0"), MESH, None)
     (finding,) = look_for_losses(_without(seen, "kilo0", "flannel.1"), (), mesh=MESH, node="b1", good=over)
     assert "flannel.1 was bound to it and is gone with it" in finding.because
+
+
+ADDRESS = "10.4.0.1"
+WITH_ADDRESS = msgspec.structs.replace(GOOD, tunnel_index=5, tunnel_addresses=(ADDRESS,))
+
+
+def _kilo0(*, routes=(), lo=(), **changes):
+    """The leader's kernel with another kilo0; it has no address there unless it is given one."""
+    seen = snapshot_of("b1")
+    own = next(each for each in seen.links if each.name == "kilo0")
+    others = [each for each in seen.links if each is not own]
+    loopback = Link(name="lo", index=1, kind="", is_up=True, mtu_bytes=65536, addresses=lo)
+    links = (*others, loopback, msgspec.structs.replace(own, **changes))
+    return msgspec.structs.replace(seen, links=links, device_routes=routes)
+
+
+def test_a_device_that_has_lost_its_address_and_all_routes_is_named():
+    """`ip addr del 10.4.0.1/16 dev kilo0`: the kernel deletes every route into it, and reports none of them."""
+    (found,) = look_for_losses(_kilo0(), [DEVICE], mesh=MESH, node="b1", good=WITH_ADDRESS)
+
+    assert (FaultCode.WIREGUARD_DEVICE_MISSING, "kilo0", "kilo0") == found.name
+    assert ("", "b1") == (found.peer, found.culprit)
+    assert f"kilo0 has no IPv4 address, and while all was well it had {ADDRESS}" == found.because[0]
+    assert found.because[1].startswith("no route into kilo0 is left")
+
+
+def test_the_address_of_the_tunnel_is_remembered_while_it_is_up():
+    """A member of a Kilo location has it down, with whatever address."""
+    up, down = _kilo0(addresses=(ADDRESS,)), _kilo0(addresses=(ADDRESS,), is_up=False)
+
+    assert (ADDRESS,) == good_state(up, MESH, "b").tunnel_addresses
+    assert () == good_state(down, MESH, "b").tunnel_addresses
+    assert () == good_state(_without(up, "kilo0"), MESH, "b").tunnel_addresses
+    assert [] != _found(_kilo0(), DEVICE, good=msgspec.structs.replace(good_state(up, MESH, "b"), wireguard=(DEVICE,)))
+
+
+@pytest.mark.parametrize(
+    ("seen", "good"),
+    [
+        (_kilo0(addresses=("10.4.0.2",)), WITH_ADDRESS),
+        (_kilo0(addresses=(ADDRESS,)), WITH_ADDRESS),
+        (_kilo0(), msgspec.structs.replace(WITH_ADDRESS, tunnel_addresses=())),
+        (_kilo0(is_up=False), WITH_ADDRESS),
+        (_kilo0(index=9), WITH_ADDRESS),
+        (_kilo0(routes=ROUTES), WITH_ADDRESS),
+        (_kilo0(routes=(msgspec.structs.replace(ROUTES[0], table=1),)), WITH_ADDRESS),
+        (_kilo0(lo=(ADDRESS,)), WITH_ADDRESS),
+        (msgspec.structs.replace(_kilo0(), is_bounded=True), WITH_ADDRESS),
+        (_kilo0(), None),
+    ],
+    ids=[
+        "Kilo has numbered it anew",
+        "Kilo's agent has ended and removed its routes alone",
+        "never had an address, as cilium_wg0",
+        "another node leads now",
+        "made anew",
+        "unnumbered on purpose",
+        "Calico's own table",
+        "the address is on another device",
+        "not all routes are known",
+        "never seen",
+    ],
+)
+def test_a_device_that_is_without_an_address_for_a_reason_is_not_judged(seen, good):
+    """What others decide about the device is theirs."""
+    assert [] == _found(seen, DEVICE, good=good)
+
+
+def test_flannels_own_device_is_told_by_its_route():
+    """`cluster-route-missing` (core.audit.native_route)."""
+    mesh = msgspec.structs.replace(MESH, wireguard_device="flannel-wg", overlay_device="flannel-wg")
+    state = msgspec.structs.replace(DEVICE, device="flannel-wg")
+    good = msgspec.structs.replace(WITH_ADDRESS, device="flannel-wg", wireguard=(state,))
+
+    assert [] == _found(_kilo0(name="flannel-wg"), good=good, mesh=mesh)
