@@ -116,6 +116,7 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
         unwanted: what has to go for it: routes at which packets end, in the place of one that is wanted or before it.
         is_move: what was found was right until the peer took another address.
         is_cut_off: nothing at all passes between this node and the peer, the address it is probed by included.
+        is_of_few: it loses some of the peer's pods, and no address that the peer is probed by.
     """
 
     code: FaultCode
@@ -129,6 +130,7 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
     unwanted: Entries = Entries()
     is_move: bool = False
     is_cut_off: bool = False
+    is_of_few: bool = False
 
     @property
     def name(self) -> tuple[str, str, str]:

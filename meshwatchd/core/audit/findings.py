@@ -233,7 +233,7 @@ class FindingBook:
         if finding.code in POD_CAUSES and verdict.fault in _PODS_LOST:
             # Where all others' pods are out of reach the probes name nobody, or this node.
             return verdict.culprit in ("", finding.peer, finding.culprit)
-        if finding.code in _OF_A_PREFIX and not finding.is_cut_off:
+        if finding.is_of_few or (finding.code in _OF_A_PREFIX and not finding.is_cut_off):
             # The node behind the prefix has its own: what its probes lose has another cause.
             return False
         relay = finding.peer or finding.culprit

@@ -7,6 +7,7 @@ decides otherwise for some packets, while those of probes are routed as before:
     from a pod     the same, coming in by the bridge of this node's pods
     relayed        on a leader: from a member's pods out of the overlay, and from other locations out of the tunnel
     to own pods    from this node's address among its pods to another one there, by the bridge that once led there
+    to a dead end  of somebody's, a part of another node's pods (core.audit.pod_dead_ends)
     to nodes       of other locations, to neighbours and to the ends of tunnels (core.audit.node_routes)
 
 Of what leaves by a device that is not the mesh's the kernel is asked for the route as well. One for the very pods is
@@ -23,10 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from errno import EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH
 from ipaddress import IPv4Network, ip_address, ip_network
 from itertools import cycle, islice
-from types import MappingProxyType
 
 import msgspec
 
@@ -35,9 +34,11 @@ from meshwatchd.core.audit.expected_entries import GoodState, is_understood
 from meshwatchd.core.audit.gateway_routes import gateway_finding, gateway_questions, is_gateway_mesh
 from meshwatchd.core.audit.native_route import is_native
 from meshwatchd.core.audit.node_routes import host_questions, node_questions
+from meshwatchd.core.audit.pod_dead_ends import NOWHERE, dead_parts, goes_nowhere
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
 from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.prefixes import holds
 from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
 from meshwatchd.model.settings import SECOND, MeshSettings
 from meshwatchd.model.snapshot import Link, Snapshot
@@ -52,17 +53,6 @@ REST_NS = 30 * SECOND
 MAX_FOUND = 16
 """Prefixes that are told; where all routes are gone, more say nothing new."""
 
-_NOWHERE = MappingProxyType(
-    {
-        EHOSTUNREACH: "unreachable",
-        ENETUNREACH: "no route",
-        EACCES: "prohibited",
-        EINVAL: "blackhole",
-    }
-)
-"""What the kernel answers of a packet that goes nowhere: fib_props in net/ipv4/fib_semantics.c, fib4_rule_action() in
-net/ipv4/fib_rules.c. EXDEV, which a strict rp_filter makes of a source, is a fault of its own."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodQuestion:
@@ -72,6 +62,7 @@ class PodQuestion:
         peer: the node whom, or whose pods, the packet is for.
         devices: it may leave by.
         prefix: that a routing daemon routes to the peer, where the question is about that.
+        part: of the peer's pods that somebody's dead end has, where the question is about that.
         is_former: the mesh routed these pods, or this node, while all was well, and does not now: somebody else's route
             for them is the one thing that tells a loss from a peer that was taken out of the mesh.
         host: an address of the node itself that the packet is for; empty where it is for its pods.
@@ -82,6 +73,7 @@ class PodQuestion:
     question: RouteQuestion
     devices: frozenset[str]
     prefix: str = ""
+    part: str = ""
     is_former: bool = False
     host: str = ""
     needed_by: str = ""
@@ -89,7 +81,7 @@ class PodQuestion:
     @property
     def subject(self) -> str:
         """The prefix that the question is about."""
-        return self.prefix or (f"{self.host}/32" if self.host else self.peer.pod_cidr)
+        return self.prefix or self.part or (f"{self.host}/32" if self.host else self.peer.pod_cidr)
 
 
 class PodRouteAudit:
@@ -171,8 +163,8 @@ class PodRouteAudit:
 
     def _judge(self, asked: PodQuestion, answer: RouteAnswer) -> RouteAnswer | None:
         """The answer, with the route that was taken, where it is wrong; else None."""
-        if not answer.device or answer.device in asked.devices or asked.needed_by:
-            return answer if _goes_nowhere(asked.question, answer) and not asked.is_former else None
+        if not answer.device or answer.device in asked.devices or asked.needed_by or asked.part:
+            return answer if goes_nowhere(asked.question, answer) and not asked.is_former else None
         entry = self._ask(msgspec.structs.replace(asked.question, is_for_entry=True)).prefix
         is_wrong = entry == asked.subject if asked.is_former else not self._is_rerouted(asked, answer)
         return msgspec.structs.replace(answer, prefix=entry) if is_wrong else None
@@ -198,13 +190,7 @@ class PodRouteAudit:
         if lost:
             (device,) = lost[0][0].devices
             because = ((each.peer, each.question, answer) for each, answer in lost)
-            yield gateway_finding(view, because, device, _NOWHERE.get(lost[0][1].errno, ""))
-
-
-def _goes_nowhere(question: RouteQuestion, answer: RouteAnswer) -> bool:
-    """Of what comes in, EINVAL may also mean that its source cannot be answered, which is a question of its own."""
-    is_of_source = answer.errno == EINVAL and question.iif and not answer.rule.endswith(" blackhole")
-    return answer.errno in _NOWHERE and not is_of_source
+            yield gateway_finding(view, because, device, NOWHERE.get(lost[0][1].errno, ""))
 
 
 def questions(view: View, standby_prefix: str, bridge: Link | None, *, is_forwarding: bool) -> Iterator[PodQuestion]:
@@ -225,6 +211,9 @@ def questions(view: View, standby_prefix: str, bridge: Link | None, *, is_forwar
     for peer in _formerly_routed(view, peers):
         sent = RouteQuestion(source=local.overlay_ip, destination=_address(peer))
         yield PodQuestion(peer=peer, devices=devices, question=sent, is_former=True)
+    for peer, part in dead_parts(view, peers, _prefixes(view, devices)):
+        sent = RouteQuestion(source=local.overlay_ip, destination=part.partition("/")[0])
+        yield PodQuestion(peer=peer, devices=devices, question=sent, part=part)
     for peer in peers:
         destination = _address(peer)
         sent = RouteQuestion(source=local.overlay_ip, destination=destination)
@@ -284,10 +273,14 @@ def _routed(view: View, devices: frozenset[str]) -> Iterator[Node]:
 
     Where one route leads to all pods, those that a WireGuard peer may carry.
     """
-    routes = view.routed_into(devices) | (view.carried() if is_native(view.mesh) else set[str]())
+    routes = _prefixes(view, devices)
     for node in view.mesh.node:
         if node.pod_cidr in routes or f"{node.node_ip}/32" in routes:
             yield node
+
+
+def _prefixes(view: View, devices: frozenset[str]) -> set[str]:
+    return view.routed_into(devices) | (view.carried() if is_native(view.mesh) else set[str]())
 
 
 def _formerly_routed(view: View, routed: list[Node]) -> Iterator[Node]:
@@ -326,9 +319,10 @@ def _address(node: Node) -> str:
 
 def _finding(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFinding:
     peer, prefix, snapshot, mesh = asked.peer, asked.subject, view.snapshot, view.mesh
-    routes = (each for each in snapshot.device_routes if each.dst == prefix and each.table == MAIN_TABLE)
+    routed = peer.pod_cidr if asked.part else prefix
+    routes = (each for each in snapshot.device_routes if each.dst == routed and each.table == MAIN_TABLE)
     wanted = next((each.dev for each in routes if each.dev in asked.devices), "")
-    as_routed = f"the mesh routes {prefix} of {peer.name} into {wanted}"
+    as_routed = f"the mesh routes {routed} of {peer.name} into {wanted}"
     if peer.name == view.node:
         (wanted,) = asked.devices
         as_routed = f"this node's own pods in {peer.pod_cidr} are behind {wanted}: look at its state and its address"
@@ -351,6 +345,7 @@ def _finding(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFindin
         peer=peer.name,
         culprit=view.node,
         because=(*_what_happens(view, asked, answer), as_routed),
+        is_of_few=bool(asked.part) and not holds(asked.part, _address(peer)),
     )
 
 
@@ -386,7 +381,7 @@ def _say(question: RouteQuestion, answer: RouteAnswer) -> str:
 
 
 def _end(answer: RouteAnswer) -> str:
-    return f"go nowhere: {_NOWHERE[answer.errno]}" if answer.errno else f"leave by {answer.device}"
+    return f"go nowhere: {NOWHERE[answer.errno]}" if answer.errno else f"leave by {answer.device}"
 
 
 def _has_pod_address(node: Node) -> bool:
