@@ -22,6 +22,7 @@ from meshwatchd.core.audit.device_sizes import shrunk_devices
 from meshwatchd.core.audit.expected_entries import Expected, is_understood
 from meshwatchd.core.audit.native_route import audit_native
 from meshwatchd.core.audit.overlay_setup import audit_setup
+from meshwatchd.core.audit.route_loops import looped_routes
 from meshwatchd.core.audit.switch_ports import audit_switch
 from meshwatchd.core.audit.view import View
 from meshwatchd.core.audit.wireguard_losses import has_lost_tunnel
@@ -57,7 +58,7 @@ def audit(view: View) -> tuple[AuditFinding, ...]:
     found = [*own_mac, *emptied, *shrunk_devices(view, link), *setup]
     for peer in peers:
         found += _audit_peer(view, index, peer)
-    return tuple(found)
+    return (*found, *looped_routes(view))
 
 
 class _Index:
