@@ -4,8 +4,7 @@
     kernel --notifications----> mirror: SnapshotReceived (when changes settle), ObjectLost (at once) --> engine
     engine --facts, status----> sinks, event store, control socket <--> meshwatchctl
 
-It ends when the engine's end of the link is closed. All that it changes in the kernel on the way out is to take away
-routes of outer packets through a neighbour, which nobody would watch.
+It ends when the engine's end of the link is closed, and takes back on the way out only ways of outer packets.
 """
 
 from __future__ import annotations
@@ -124,7 +123,6 @@ class Agent:
         self._rule_place = RulePlace.open(self._mirror, settings, log)
         self._desk = OperatorDesk(self._send)
         self._late_discovery = LateDiscovery(settings, self._discover)
-        duplicates = self._late_discovery.duplicates
         self._own_view = OwnView.open(settings, lambda **fields: log.warning("profile.refused", **fields))
         self._picture = Picture(lambda: self._send_frame(StatusAskedFrame()))
         self.refresh = self._picture.refresh
@@ -134,7 +132,7 @@ class Agent:
             self._send,
             status=self.status,
             refresh=self.refresh,
-            duplicates=duplicates,
+            duplicates=self._late_discovery.duplicates,
             unheard=self._late_discovery.unheard,
             sources=lambda: self._own_view.sources,
             log=log,
@@ -151,8 +149,7 @@ class Agent:
         self._tunnel_watch, self._state = TunnelWatch(), KeptState(Path(settings.daemon.state_dir), log)
         self._tunnels, self._services = self._watch_tunnels(), ServiceDesk(self._send_frame)
         self._processor = ProcessorUse(lambda: read_processor_ns((os.getpid(), os.getppid())), time.monotonic_ns)
-        self._ended = asyncio.Event()
-        self._is_mesh_new = False
+        self._ended, self._is_mesh_new = asyncio.Event(), False
 
     # --- what the control socket asks ---
 
@@ -349,13 +346,10 @@ class Agent:
             self._send(await self._mirror.stirs.get())
 
     def _make_work(self) -> StandingWork:
-        def collisions() -> list[str]:
-            return [] if self._snapshot is None else [each.what for each in self._snapshot.collisions]
-
         standing = Standing(self._kernel, self._devices, self._settings.kernel, time.monotonic_ns, log=self._log)
         others = Counterparts(
             losses=self._mirror.losses,
-            collisions=collisions,
+            collisions=lambda: [each.what for each in (() if self._snapshot is None else self._snapshot.collisions)],
             public_key=self._devices.public_key,
             send=self._send,
             beside=self._care.rerouting.standing,

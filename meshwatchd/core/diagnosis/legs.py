@@ -58,7 +58,7 @@ def leg(sessions: tuple[Session, ...], since: int) -> Leg:
 def is_lossy(sessions: Iterable[Session], since: int) -> bool:
     """Whether the latest outcomes since an instant speak for a leg that loses a quarter, rather than everyday loss.
 
-    A leg that loses so much is now alive and now dead by what the last few seconds happen to have been.
+    A leg that loses so much changes between alive and dead with every few seconds.
     """
     outcomes = [session.since(since) for session in sessions if session.is_proven]
     return sum(won * QUARTER.hit_nats + lost * QUARTER.miss_nats for won, lost in outcomes) > 0

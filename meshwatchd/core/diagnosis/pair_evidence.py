@@ -210,11 +210,8 @@ class PairWatch:
             path=Leg.DEAD if primary.is_down else Leg.ALIVE if primary.is_proven else Leg.UNKNOWN,
             path_to_relay=leg(self.to_relay, since),
             pinned=any_leg(primary.controls, since),
-            underlay=leg(self.underlay, since),
-            overlay=leg(self.overlay, since),
-            overlay_pinned=leg(self.overlay_pinned, since),
             own_loop=leg(self.loop, since),
-            ipip=leg(self.ipip, since),
+            **self._to_leader(since),
             members_ipip=self._note_members_ipip(views, now),
             members_underlay=leg(self.members_underlay, since) if self.is_leader else Leg.UNKNOWN,
             members_overlay=self._members_leg(since, has_moved=active != self.primary),
@@ -244,14 +241,18 @@ class PairWatch:
             sizes=sizes,
             lost_in_use=(),  # Whoever follows the moves adds it.
             is_leader_missed=is_lossy(self.underlay, self._suspected()),
-            **self._words.views_of(
-                self.own_leader,
-                views,
-                suspected=self._suspected(),
-                answered=max((session.last_heard for session in self.underlay), default=0),
-                now=now,
-            ),
+            **self._said(views, now),
         )
+
+    def _to_leader(self, since: int) -> dict[str, Leg]:
+        """This node's legs to its own leader, by the names that `Evidence` has for them."""
+        sessions = {"underlay": self.underlay, "overlay": self.overlay, "overlay_pinned": self.overlay_pinned}
+        return {name: leg(each, since) for name, each in (*sessions.items(), ("ipip", self.ipip))}
+
+    def _said(self, views: PeerViews, now: int) -> dict[str, Leg]:
+        """What peers say of their own legs since the suspicion."""
+        answered = max((session.last_heard for session in self.underlay), default=0)
+        return self._words.views_of(self.own_leader, views, suspected=self._suspected(), answered=answered, now=now)
 
     def _neighbours_leg(self, since: int) -> Leg:
         """This node's overlay to neighbours beside its leader."""

@@ -274,7 +274,6 @@ def test_who_is_alone_with_its_relay_gives_in(others, culprit):
     """All flows of b2 to b1 are among those that pass: to it a1 loses some."""
     mesh = _mesh(**{name: (_told(FaultCode.OVERLAY_NEW_FLOWS, blamed),) for name, blamed in others.items()})
     alone = _verdict(FaultCode.OVERLAY_NEW_FLOWS, "a1")
-
     agreed = explain(alone, believe(mesh, "b2"), (NodeName("a1"), NodeName("b1")))
     assert (culprit, culprit != "a1") == (agreed.culprit, bool(agreed.told_by))
 

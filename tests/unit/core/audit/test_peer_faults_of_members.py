@@ -64,27 +64,6 @@ def test_whatever_was_found_at_that_member_is_the_better_word():
     assert FaultCode.FDB_ENTRY_MISSING is explain(_verdict(FaultCode.NODE_UNREACHABLE, "b3"), word).fault
 
 
-CUT_OFF = ToldFault(FaultCode.ALLOWED_IPS_MISSING, NodeName("b1"), NodeName("a3"))
-"""What b1 says of itself: its tunnel carries a3 no more."""
-
-
-def test_who_is_cut_off_by_the_far_end_of_a_tunnel_hears_why_from_its_own_leader():
-    """Not a word of b1 reaches a3, which would blame a1."""
-    told = confess(ready("a1").engine.status(0, {}), _mesh(b1=hellos.hello("b1", faults=(CUT_OFF,))))
-    word = believe(_mesh(a1=hellos.hello("a1", faults=told)), "a3")
-    relays = (NodeName("a1"), NodeName("b1"))
-    named = explain(_verdict(FaultCode.RELAY_NOT_FORWARDING, "a1"), word, relays)
-
-    assert (CUT_OFF,) == told
-    assert (FaultCode.ALLOWED_IPS_MISSING, "b1") == (named.fault, named.culprit)
-
-
-@pytest.mark.parametrize(("source", "node"), [("a2", "a3"), ("a1", "a2"), ("b2", "a3")])
-def test_nobody_else_puts_the_blame_on_the_far_end_of_a_tunnel(source, node):
-    """Not a member, not somebody of elsewhere, and of others' silence the leader says nothing."""
-    assert () == believe(_mesh(**{source: hellos.hello(source, faults=(CUT_OFF,))}), node)
-
-
 @pytest.mark.parametrize("fault", [FaultCode.DUPLICATE_ADDRESS, FaultCode.MAC_MOVED, FaultCode.NEIGHBOUR_WRONG])
 def test_a_relay_that_the_lan_hides_from_one_member_is_why_that_member_names_itself(fault):
     """Its own verdict is about its way to the relay; what others say of it, and it of others, is not."""
