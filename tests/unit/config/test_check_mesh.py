@@ -37,7 +37,7 @@ def test_a_trait_that_nobody_knows_is_refused():
     declared = MeshSettings(profile="wireguard", traits=("star", "pod-adressed", "x"))
     found = list(check_mesh(Settings(mesh=declared)))
 
-    known = "there are star, pod-addressed, without-standby, direct, clustered, host-routed, replaces-routes"
+    known = "there are star, pod-addressed, without-standby, direct, clustered, host-routed, detour, replaces-routes"
     assert [
         ("mesh.traits[1]", f"no trait of a mesh is called 'pod-adressed'; {known}", 'did you mean "pod-addressed"?'),
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from meshwatchd.model import port_map
+from meshwatchd.model.detour import DETOUR_PATHS
 from meshwatchd.model.topology import MAX_LOCATIONS, RANKS_PER_PAIR
 
 PORT = 18_618
@@ -19,6 +20,7 @@ def test_no_two_purposes_share_a_port():
         "segments": [PORT],
         "real traffic": [port_map.routed_port(PORT)],
         "paths": PATHS,
+        "detours": [port_map.path_port(PORT, number) for number in DETOUR_PATHS],
         "known flows": list(port_map.known_flow_ports(PORT)),
         "ways": [port_map.direct_port(PORT), port_map.relayed_port(PORT)],
         "sizes": [port_map.size_source_port(PORT, may_fragment=each) for each in (False, True)],
@@ -37,7 +39,7 @@ def test_the_ports_are_those_of_the_map():
         port_map.routed_port(PORT),
     )
     assert [18_620, 18_681, 18_690, 19_107] == [PATHS[0], PATHS[61], PATHS[62], PATHS[479]]
-    assert (19_108, 19_109) == (port_map.direct_port(PORT), port_map.relayed_port(PORT))
+    assert (19_111, 19_112) == (port_map.direct_port(PORT), port_map.relayed_port(PORT))
     assert range(18_682, 18_690) == port_map.known_flow_ports(PORT)
 
 

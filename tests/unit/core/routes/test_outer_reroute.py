@@ -123,8 +123,8 @@ def test_a_route_and_rules_that_what_is_forwarded_never_meets():
     own = {"dev": "eth0", "via": relay.address, "src": node_ip("e1"), "dst": f"{node_ip('w1')}/32"}
     assert (Route(table=7796, **own), Route(table=7797, **own)) == found.routes
     assert (
-        Rule(priority=5410, table=7796, iif="lo", dport=(19_109, 19_109)),
-        Rule(priority=5410, table=7796, iif="lo", sport=(19_109, 19_109)),
+        Rule(priority=5410, table=7796, iif="lo", dport=(19_112, 19_112)),
+        Rule(priority=5410, table=7796, iif="lo", sport=(19_112, 19_112)),
         Rule(priority=5410, table=7797, iif="lo", dport=(8472, 8472)),
         Rule(priority=5410, table=7797, iif="lo", dport=(51_871, 51_871)),
     ) == found.rules
