@@ -27,7 +27,7 @@ from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.mesh_profile import FLANNEL_WIREGUARD, Trait, traits_of
 from meshwatchd.model.prefixes import covers
 from meshwatchd.model.settings import MeshSettings
-from meshwatchd.model.snapshot import Link, Snapshot, WireGuardPeer, WireGuardState
+from meshwatchd.model.snapshot import DeviceRoute, Link, Snapshot, WireGuardPeer, WireGuardState
 from meshwatchd.model.topology import Node
 
 
@@ -97,13 +97,15 @@ def _bare(snapshot: Snapshot, link: Link | None, good: GoodState, node: str) -> 
 
     With the last IPv4 address the kernel deletes all routes into the device, in every table, and reports none of them.
     A device that never had an address, one that was made anew, and one that routes lead into without any address are
-    somebody's decision; so is an address that is on another device now. Where not all routes are known, none is missed.
-    The loss of the address of flannel's own device is told by its route.
+    somebody's decision; so is an address that is on another device now, and a mesh that goes on with IPv6 alone. Where
+    not all routes are known, none is missed. The loss of the address of flannel's own device is told by its route.
     """
-    if link is None or not link.is_up or link.addresses or link.index != good.tunnel_index or snapshot.is_bounded:
+    if link is None or not link.is_up or link.index != good.tunnel_index or snapshot.is_bounded:
+        return
+    if link.addresses or link.addresses_v6:
         return
     held = {address for each in snapshot.links for address in each.addresses}
-    is_routed = any(each.dev == link.name and ":" not in each.dst for each in snapshot.device_routes)
+    is_routed = any(each.dev == link.name and not _is_kernels(each) for each in snapshot.device_routes)
     if not good.tunnel_addresses or is_routed or link.name == FLANNEL_WIREGUARD or held & {*good.tunnel_addresses}:
         return
     remedy = f"restart Kilo's agent there, or run wg-quick down {link.name}, then wg-quick up {link.name}"
@@ -115,6 +117,11 @@ def _bare(snapshot: Snapshot, link: Link | None, good: GoodState, node: str) -> 
     yield AuditFinding(
         code=FaultCode.WIREGUARD_DEVICE_MISSING, device=link.name, subject=link.name, culprit=node, because=because
     )
+
+
+def _is_kernels(route: DeviceRoute) -> bool:
+    """Whether each device that is up has such a route, whoever uses it: link-local and multicast prefixes of IPv6."""
+    return route.dst.startswith(("fe80:", "ff00:"))
 
 
 def _is_gone(snapshot: Snapshot, good: GoodState) -> bool:

@@ -182,6 +182,16 @@ def test_a_device_that_has_lost_its_address_and_all_routes_is_named():
     assert found.because[1].startswith("no route into kilo0 is left")
 
 
+@pytest.mark.parametrize("prefix", ["fe80::/64", "ff00::/8"])
+def test_what_the_kernel_routes_into_each_device_is_no_use_of_it(prefix):
+    """wireguard-go's device has both, with IPv6 or without."""
+    route = msgspec.structs.replace(ROUTES[0], dst=prefix)
+
+    assert [(FaultCode.WIREGUARD_DEVICE_MISSING, "kilo0", "", "b1")] == _found(
+        _kilo0(routes=(route,)), DEVICE, good=WITH_ADDRESS
+    )
+
+
 def test_the_address_of_the_tunnel_is_remembered_while_it_is_up():
     """A member of a Kilo location has it down, with whatever address."""
     up, down = _kilo0(addresses=(ADDRESS,)), _kilo0(addresses=(ADDRESS,), is_up=False)
@@ -202,6 +212,8 @@ def test_the_address_of_the_tunnel_is_remembered_while_it_is_up():
         (_kilo0(index=9), WITH_ADDRESS),
         (_kilo0(routes=ROUTES), WITH_ADDRESS),
         (_kilo0(routes=(msgspec.structs.replace(ROUTES[0], table=1),)), WITH_ADDRESS),
+        (_kilo0(addresses_v6=("fd00:4::1",)), WITH_ADDRESS),
+        (_kilo0(routes=(msgspec.structs.replace(ROUTES[0], dst="fd00:244:1::/64"),)), WITH_ADDRESS),
         (_kilo0(lo=(ADDRESS,)), WITH_ADDRESS),
         (msgspec.structs.replace(_kilo0(), is_bounded=True), WITH_ADDRESS),
         (_kilo0(), None),
@@ -214,6 +226,8 @@ def test_the_address_of_the_tunnel_is_remembered_while_it_is_up():
         "made anew",
         "unnumbered on purpose",
         "Calico's own table",
+        "it has gone over to IPv6",
+        "IPv6 is routed into it without an address",
         "the address is on another device",
         "not all routes are known",
         "never seen",
