@@ -211,9 +211,6 @@ def questions(view: View, standby_prefix: str, bridge: Link | None, *, is_forwar
     for peer in _formerly_routed(view, peers):
         sent = RouteQuestion(source=local.overlay_ip, destination=_address(peer))
         yield PodQuestion(peer=peer, devices=devices, question=sent, is_former=True)
-    for peer, part in dead_parts(view, peers, _prefixes(view, devices)):
-        sent = RouteQuestion(source=local.overlay_ip, destination=part.partition("/")[0])
-        yield PodQuestion(peer=peer, devices=devices, question=sent, part=part)
     for peer in peers:
         destination = _address(peer)
         sent = RouteQuestion(source=local.overlay_ip, destination=destination)
@@ -227,6 +224,10 @@ def questions(view: View, standby_prefix: str, bridge: Link | None, *, is_forwar
         yield PodQuestion(peer=peer, devices=devices, question=to_node, host=peer.node_ip, is_former=is_former)
     for peer, to_host, why in host_questions(view, local):
         yield PodQuestion(peer=peer, devices=frozenset(), question=to_host, host=to_host.destination, needed_by=why)
+    # Somebody may have locked out more pods than findings are told: what loses a whole node comes before.
+    for peer, part in dead_parts(view, peers, _prefixes(view, devices)):
+        sent = RouteQuestion(source=local.overlay_ip, destination=part.partition("/")[0])
+        yield PodQuestion(peer=peer, devices=devices, question=sent, part=part)
 
 
 def _relayed(view: View, local: Node, peers: list[Node], devices: frozenset[str]) -> Iterator[PodQuestion]:

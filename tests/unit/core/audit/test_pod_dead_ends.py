@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from meshwatchd.core.audit.findings import FindingBook
-from meshwatchd.core.audit.pod_routes import PodRouteAudit
+from meshwatchd.core.audit.pod_routes import MAX_FOUND, PodRouteAudit
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import MAIN_TABLE, RTPROT_BOOT
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
@@ -138,3 +138,13 @@ def test_a_dead_end_in_the_place_of_the_meshs_route_is_told_once():
     (found,) = _found(_end("10.244.3.0/24"), routes=(TO_A3, OF_B3))
 
     assert "10.244.3.0/24" == found.subject
+
+
+def test_a_node_whose_pods_are_all_lost_is_told_before_parts_of_others():
+    """A list of pods that somebody has locked out is longer than what is told."""
+    parts = [_end(f"10.244.6.{number}/32") for number in range(1, MAX_FOUND + 9)]
+    lost = RouteAnswer(errno=EHOSTUNREACH)
+    found = _found(*parts, answers={"10.244.3.0": lost, "192.168.100.13": lost})
+
+    assert ["10.244.3.0/24", "192.168.100.13/32"] == [each.subject for each in found[:2]]
+    assert MAX_FOUND == len(found)
