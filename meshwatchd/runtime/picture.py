@@ -35,24 +35,31 @@ class Picture:
     def __init__(self, ask: Callable[[], None], clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._ask, self._clock = ask, clock
         self._told = asyncio.Event()
-        self._is_asked = False
+        # Since when an answer is waited for; 0 where none is.
+        self._asked_ns = 0
         self.status: Status | None = None
 
     def take(self, status: Status) -> None:
-        """The engine has sent one."""
-        self.status, self._is_asked = status, False
+        """The engine has sent one: an answer, or news that may have waited while the agent was busy."""
+        self.status = status
+        if self._is_of(self._asked_ns):
+            self._asked_ns = 0
         self._told.set()
 
     async def refresh(self) -> None:
         """Wait until the status is the engine's of this moment, or it is plain that the engine gives no answer."""
-        if self.status is not None and self._clock() - self.status.at_ns < FRESH_NS:
-            return
-        self._told.clear()
-        if not self._is_asked:
-            self._is_asked = True
-            self._ask()
+        now = self._clock()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
-                await self._told.wait()
+                while not self._is_of(now):
+                    self._told.clear()
+                    if not self._asked_ns:
+                        self._asked_ns = now
+                        self._ask()
+                    await self._told.wait()
                 return
-        self._is_asked = False
+        self._asked_ns = 0
+
+    def _is_of(self, instant: int) -> bool:
+        """Whether the status is young enough for who looks at an instant."""
+        return self.status is not None and instant - self.status.at_ns < FRESH_NS

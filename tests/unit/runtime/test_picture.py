@@ -10,7 +10,7 @@ from meshwatchd.model.settings import MS, SECOND
 from meshwatchd.runtime import picture as module
 from meshwatchd.runtime.loop import STATUS_TAIL_NS
 from meshwatchd.runtime.node_reports import HURRY_GAP_NS
-from meshwatchd.runtime.picture import FRESH_NS, Picture
+from meshwatchd.runtime.picture import FRESH_NS, PATIENCE_S, Picture
 from tests.support.example_status import HEALTHY
 
 NOON = 1_000 * SECOND
@@ -62,6 +62,31 @@ def test_many_who_look_at_once_have_one_status_made():
         return engine.asked, engine.told_ns
 
     assert (1, NOON) == asyncio.run(scenario())
+
+
+def test_news_that_waited_is_no_answer():
+    """The agent was busy: what the engine pushed meanwhile is older than what is shown may be."""
+
+    async def scenario():
+        engine, late = Engine(), replace(HEALTHY, at_ns=NOON - FRESH_NS)
+        asyncio.get_running_loop().call_later(0.001, engine.picture.take, late)
+        await asyncio.gather(*(engine.picture.refresh() for _ in range(3)))
+        return engine.told_ns, engine.asked
+
+    assert (NOON, 1) == asyncio.run(scenario())
+
+
+def test_news_that_are_young_enough_are_an_answer():
+    """Whoever has them needs not wait for another status of the same moment."""
+
+    async def scenario():
+        engine, young = Engine(hangs=True), replace(HEALTHY, at_ns=NOON - FRESH_NS + MS)
+        asyncio.get_running_loop().call_later(0.001, engine.picture.take, young)
+        async with asyncio.timeout(PATIENCE_S / 2):
+            await engine.picture.refresh()
+        return engine.told_ns
+
+    assert NOON - FRESH_NS + MS == asyncio.run(scenario())
 
 
 def test_of_an_engine_that_hangs_the_last_status_is_shown(monkeypatch):
