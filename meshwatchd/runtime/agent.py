@@ -141,7 +141,7 @@ class Agent:
         self._auditor, self._config = self._care.auditor, config
         self._sinks = Sinks.open(settings, log)
         self._care.metrics.incidents = self._sinks.incidents
-        self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self)
+        self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self, log)
         self._prover = Prover(settings, config, snapshot=lambda: self._snapshot, sinks=self._sinks, log=log)
         self.bisect, self.forget, self.operate = self._prover.bisect, self._late_discovery.forget, self._desk.ask
         self.nodes = self._late_discovery.nodes

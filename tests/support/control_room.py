@@ -73,6 +73,17 @@ class Backend:
         return self.reply
 
 
+class Failures:
+    """The server's log."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, object, object]] = []
+
+    def error(self, event: str, **fields: object) -> None:
+        """Take down which call failed, and why."""
+        self.told.append((event, fields["method"], fields["error"]))
+
+
 class Room:
     """A running server; clients that connect appear to be of `uid`."""
 
@@ -80,6 +91,7 @@ class Room:
         self.path = path
         self.backend = backend
         self.uid = uid
+        self.failures = Failures()
         self._loop = asyncio.new_event_loop()
         self._task: asyncio.Task[None] | None = None
         self._listening = threading.Event()
@@ -106,7 +118,7 @@ class Room:
         self._loop.close()
 
     async def _serve(self) -> None:
-        server = ControlServer(self.path, self.backend, read_owner=lambda _: (0, self.uid))
+        server = ControlServer(self.path, self.backend, self.failures, read_owner=lambda _: (0, self.uid))
         self._task = asyncio.current_task()
         # The server binds before it first waits, so the next turn of the loop finds it listening.
         self._loop.call_soon(lambda: self._loop.call_soon(self._listening.set))

@@ -42,6 +42,9 @@ class Host(Protocol):
     def start(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Run something that waits."""
 
+    def report(self, call: Call, error: Exception) -> None:
+        """Tell of a call that this daemon failed to answer."""
+
 
 class Connection(asyncio.Protocol):
     """The server's end of one connection.
@@ -160,6 +163,9 @@ class Connection(asyncio.Protocol):
         except VarlinkError as error:
             self._send(call, encode_error(error))
             return
+        except Exception as error:  # noqa: BLE001  # an error of this daemon's own must end no more than one connection
+            self._fail(call, error)
+            return
         if isinstance(reply, bytes):
             self._send(call, reply)
         else:
@@ -173,8 +179,17 @@ class Connection(asyncio.Protocol):
                 await self._writable.wait()
         except VarlinkError as error:
             self._send(call, encode_error(error))
+        except Exception as error:  # noqa: BLE001  # the task is one of a group: the agent would end with it
+            self._fail(call, error)
+            return
         self._task = None
         self._proceed()
+
+    def _fail(self, call: Call, error: Exception) -> None:
+        """Give up the connection: what it has been told may be half an answer."""
+        self._waiting.clear()
+        self._host.report(call, error)
+        self.abort()
 
     def _send(self, call: Call, reply: bytes) -> None:
         self._used_s = time.monotonic()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
+from typing import Protocol
 
 from meshwatchd.adapters.control.connection import Connection
 from meshwatchd.adapters.control.interface import TOO_MANY_CLIENTS
@@ -26,21 +28,30 @@ LOOK_S = 5.0
 """How often it is seen who is idle, and whether the socket is there; a tidy program or person may have removed it."""
 
 
+class Log(Protocol):
+    """The part of a structlog logger that is used here."""
+
+    def error(self, event: str, **fields: object) -> object:
+        """Write a line of level error."""
+
+
 class ControlServer:
     """Serves `io.meshwatch.Control` on a socket.
 
     Args:
         path: of the socket; its folder is created.
+        log: of calls that this daemon failed to answer.
     """
 
     def __init__(
         self,
         path: Path,
         backend: ControlBackend,
+        log: Log,
         *,
         read_owner: Callable[[socket.socket], tuple[int, int]] = read_peer,
     ) -> None:
-        self._path = path
+        self._path, self._log = path, log
         self._methods = Methods(backend)
         self._read_owner = read_owner
         self._connections: dict[Connection, None] = {}
@@ -116,3 +127,8 @@ class ControlServer:
         """See `Host.start`."""
         assert self._tasks is not None
         return self._tasks.create_task(work)
+
+    def report(self, call: Call, error: Exception) -> None:
+        """See `Host.report`."""
+        trace = "".join(traceback.format_exception(error))
+        self._log.error("control.failed", method=call.method, error=repr(error), trace=trace)

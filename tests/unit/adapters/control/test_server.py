@@ -10,7 +10,7 @@ import pytest
 
 from meshwatchd.adapters.control import server as server_module
 from meshwatchd.adapters.control.varlink import Reply, Splitter, decode_reply, encode_call
-from tests.support.control_room import Backend, control_room
+from tests.support.control_room import Backend, Failures, control_room
 from tests.support.example_status import HEALTHY
 
 STATUS = encode_call("io.meshwatch.Control.Status")
@@ -80,6 +80,24 @@ def test_a_follower_hears_of_what_happens(room):
         (fresh,) = read_replies(client, 1)
     names = [msgspec.json.decode(reply.parameters)["events"][0]["event"] for reply in (kept, fresh)]
     assert ["daemon.started", "daemon.ready"] == names
+
+
+@pytest.mark.parametrize("before", [b"", STATUS], ids=["at once", "behind a call that waits"])
+@pytest.mark.parametrize(("method", "asks"), [("Topology", "view"), ("Forget", "forget")])
+def test_a_call_that_this_daemon_fails_to_answer_ends_its_own_connection_alone(room, method, asks, before):
+    """The error is told in the log, and all other clients are served on."""
+    name, parameters = f"io.meshwatch.Control.{method}", {"node": "b1"} if method == "Forget" else None
+
+    def mistake(*_):
+        raise RuntimeError("a mistake")
+
+    setattr(room.backend, asks, mistake)
+    with connect(room) as other, connect(room) as client:
+        client.sendall(before + encode_call(name, parameters) + STATUS)
+        assert [""] * bool(before) == [reply.error for reply in read_replies(client, 3)]
+        other.sendall(STATUS)
+        assert [""] == [reply.error for reply in read_replies(other, 1)]
+    assert [("control.failed", name, "RuntimeError('a mistake')")] == room.failures.told
 
 
 def test_too_many_clients_are_told_so(room, monkeypatch):
@@ -186,7 +204,7 @@ def test_a_socket_that_somebody_removed_is_given_up(tmp_path, monkeypatch):
 
     async def story() -> None:
         async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
-            tasks.create_task(server_module.ControlServer(path, Backend(HEALTHY)).serve())
+            tasks.create_task(server_module.ControlServer(path, Backend(HEALTHY), Failures()).serve())
             await asyncio.sleep(0)
             path.unlink()
             path.touch()  # whatever is there in its place is not ours to remove
