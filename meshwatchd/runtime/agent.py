@@ -160,7 +160,7 @@ class Agent:
         found = self._discovery.counters if self._discovery is not None else {}
         return msgspec.structs.replace(
             self._picture.status,
-            tunnels=tunnel_status(self._tunnels.states, time.monotonic_ns()),
+            tunnels=tunnel_status(self._tunnels.states),
             knowledge=self._late_discovery.knowledge(),
             counters={**refusals.added_to(self._picture.status.counters), **found},
             cpu_percent=self._processor.percent(),

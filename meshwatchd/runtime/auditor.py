@@ -28,6 +28,7 @@ from meshwatchd.core.audit.peer_faults import believe
 from meshwatchd.core.audit.removed_nodes import without_removed
 from meshwatchd.core.audit.switch_ports import unwatched_mesh
 from meshwatchd.core.audit.view import View
+from meshwatchd.core.audit.wireguard_losses import with_unread
 from meshwatchd.model.audit import AuditFinding, RepairPlan
 from meshwatchd.model.discovery import Hello
 from meshwatchd.model.errors import DecodeError, KernelError
@@ -239,7 +240,8 @@ class Auditor:
         if self._looked_at is view:
             return
         self._looked_at, self._overlay = view, (*audit(view), *audit_host_mesh(view))
-        self._state = good_state(view.snapshot, view.mesh, self._boot)
+        state = good_state(view.snapshot, view.mesh, self._boot)
+        self._state = with_unread(state, view.good, view.mesh.wireguard_device)
 
     async def carry_out(self, command: Repair) -> RepairDone:
         """Apply, verify by reading back, else undo."""

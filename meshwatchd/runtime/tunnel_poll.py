@@ -31,6 +31,9 @@ STIRRED_PEERS: Final = 200
 until the next one, for as long as it takes to call a peer missing (`confirm_ns` of the catalogue). So there are more
 looks then, however long a busy machine takes for each; not where there are more peers than that, and not without a
 pause where somebody changes the device again and again."""
+KEPT_S: Final = 60.0
+"""For how long a device that gives no answer counts as slow, and is as it was. After that nothing is known of it: its
+counters stand still, so that a peer which falls silent, or answers again, would never be noticed."""
 POLL_LATEST_S: Final = 10.0
 POLL_PAUSE: Final = 200
 """A device with a thousand peers takes tens of milliseconds: looking at it may take half a percent of the time."""
@@ -47,7 +50,7 @@ class Surroundings:
         observed: takes all devices as they are after each full look.
         changed: called when more than counters has changed.
         stirred: takes what was done to the mesh's own device.
-        unread: takes a device that gives no answer, and why; what it was like before is kept.
+        unread: takes a device that gives no answer, and why; what it was like before is kept for KEPT_S.
     """
 
     links: Callable[[], Sequence[Link]]
@@ -59,11 +62,20 @@ class Surroundings:
     unread: Callable[[str, str], object]
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Of a device: its index then, and the loop's second at which it was."""
+
+    index: int
+    at_s: float
+
+
 class TunnelPoll:
     """One node's WireGuard devices.
 
     Attributes:
-        states: as they were at the last full look; a device that gave no answer then, as it was when it last gave one.
+        states: as they were at the last full look; a device that gave no answer then, as it was when it last gave one,
+            unless that is too long ago.
         told: those with few peers, as they were when more than counters had changed.
     """
 
@@ -78,7 +90,7 @@ class TunnelPoll:
         self.states: tuple[WireGuardState, ...] = ()
         self.told: tuple[WireGuardState, ...] = ()
         self._own: tuple[WireGuardState, ...] = ()
-        self._indexes: dict[str, int] = {}
+        self._readings: dict[str, _Reading] = {}
         self._stirred_until_s = -STIRRED_PAUSE_S
         self._is_wanted = asyncio.Event()
 
@@ -98,7 +110,7 @@ class TunnelPoll:
                 if before.get(device) != problem:
                     around.unread(device, problem)
             self._note(tuple(state for state in read if state.device == around.device()), clock())
-            self.states = self._with_unread(read, links)
+            self.states = self._with_unread(read, links, clock())
             around.observed(self.states)
             if changes_more_than_counters(self.told, told := of_the_mesh(self.states)):
                 self.told = told
@@ -111,17 +123,28 @@ class TunnelPoll:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_wanted.wait(), max(interval_s, rest_s) - min(rest_s, interval_s))
 
-    def _with_unread(self, read: tuple[WireGuardState, ...], links: Sequence[Link]) -> tuple[WireGuardState, ...]:
-        """What was read, and devices that are still there and were read before, as they were then.
+    def _with_unread(
+        self, read: tuple[WireGuardState, ...], links: Sequence[Link], now_s: float
+    ) -> tuple[WireGuardState, ...]:
+        """What was read, and devices that give no answer and were read not long ago, as they were then.
 
         A busy wireguard-go answers too late, and what is wrong with a device stands until it is read again. A device
-        that was deleted is gone, with or without another of the same name: that one has another index.
+        that was deleted is gone, with or without another of the same name: that one has another index. So is one whose
+        process has ended and taken its socket away, though its tun stays.
         """
         indexes, present = {link.name: link.index for link in links}, {state.device for state in read}
+        for device in present:
+            self._readings[device] = _Reading(indexes[device], now_s)
         unread = (state for state in self.states if state.device not in present)
-        kept = [state for state in unread if self._indexes[state.device] == indexes.get(state.device)]
+        kept = [
+            state
+            for state in unread
+            if state.device in self._all.problems
+            and self._readings[state.device].index == indexes.get(state.device)
+            and now_s - self._readings[state.device].at_s < KEPT_S
+        ]
         states = tuple(sorted((*read, *kept), key=attrgetter("device")))
-        self._indexes = {state.device: indexes[state.device] for state in states}
+        self._readings = {state.device: self._readings[state.device] for state in states}
         return states
 
     def _note(self, own: tuple[WireGuardState, ...], now_s: float) -> None:

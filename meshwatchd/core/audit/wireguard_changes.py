@@ -82,14 +82,18 @@ def of_the_mesh(states: Iterable[WireGuardState]) -> tuple[WireGuardState, ...]:
     return tuple(state for state in states if len(state.peers) <= MAX_MESH_PEERS)
 
 
-def tunnel_status(states: Iterable[WireGuardState], now: int) -> tuple[TunnelStatus, ...]:
-    """The peers of all devices as operators see them, the first of each device."""
+def tunnel_status(states: Iterable[WireGuardState]) -> tuple[TunnelStatus, ...]:
+    """The peers of all devices as operators see them, the first of each device.
+
+    The age of a handshake is that at which it was read: a device that gives no answer for a while may have had another
+    one meanwhile.
+    """
     return tuple(
         TunnelStatus(
             device=state.device,
             peer=peer.public_key,
             endpoint=peer.endpoint,
-            handshake_age_ns=now - peer.handshake_ns if peer.handshake_ns else None,
+            handshake_age_ns=max(0, state.at_ns - peer.handshake_ns) if peer.handshake_ns else None,
             rx_bytes=peer.rx_bytes,
             tx_bytes=peer.tx_bytes,
         )

@@ -14,8 +14,11 @@ the mesh's own agent has taken away: Kilo drops a node that was silent for a min
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
+
+import msgspec
 
 from meshwatchd.core.audit.allowed_prefixes import MAX_TOLD, is_peer_of
 from meshwatchd.core.audit.expected_entries import GoodState
@@ -34,6 +37,19 @@ from meshwatchd.model.topology import Node
 def has_lost_tunnel(snapshot: Snapshot, mesh: MeshSettings, good: GoodState | None) -> bool:
     """Whether the overlay device has lost the WireGuard device that it was bound to."""
     return good is not None and good.is_over_tunnel and snapshot.link(mesh.wireguard_device) is None
+
+
+def with_unread(state: GoodState, good: GoodState | None, device: str) -> GoodState:
+    """What is there, and how the mesh's WireGuard device was while all was well where it gives no answer at present.
+
+    It would be forgotten else, and a peer that it loses meanwhile be missed by nobody once it is read again.
+    """
+    is_same = good is not None and good.tunnel_index == state.tunnel_index != 0
+    if good is None or not is_same or any(each.device == device for each in state.wireguard):
+        return state
+    was = (each for each in good.wireguard if each.device == device)
+    known = sorted((*state.wireguard, *was), key=attrgetter("device"))
+    return msgspec.structs.replace(state, wireguard=tuple(known))
 
 
 def look_for_losses(

@@ -19,6 +19,7 @@ from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import Repair
 from meshwatchd.model.settings import SECOND
+from meshwatchd.model.snapshot import Link, WireGuardState
 from meshwatchd.runtime.auditor import GOOD_AFTER_NS, STATE_FILE, Auditor
 from tests.support.example_status import status, verdict
 from tests.support.flannel_node import DEVICE, LOCAL, changed, entries, good, hello, look, mac, mesh, snapshot
@@ -42,6 +43,7 @@ class Bench:
         self.unheard = unheard
         self.carried: list[Any] = []
         self.views: list[Any] = []
+        self.beside: dict[str, Any] = {}
         self.refusal, self.is_forgetful = refusal, is_forgetful
         self.auditor = Auditor(
             mesh=mesh(3),
@@ -80,7 +82,7 @@ class Bench:
     def look(self, held, *, after=0):
         """See entries, let time pass, and look."""
         self.now += after
-        self.auditor.see(snapshot(held))
+        self.auditor.see(msgspec.structs.replace(snapshot(held), **self.beside))
         self.auditor.look()
 
     def stand(self, held, *, for_ns=GOOD_AFTER_NS):
@@ -238,6 +240,18 @@ def test_a_warning_that_says_nothing_against_the_entries_keeps_nothing_from_bein
     bench.stand(HELD)
 
     assert is_learned is (bench.auditor.good is not None)
+
+
+def test_a_tunnel_that_gives_no_answer_for_long_is_remembered_with_its_peers(bench):
+    """wireguard-go may hang for hours while all is well, and lose a peer before it is read again."""
+    wg0 = Link(name="wg0", index=7, kind="tun", is_up=True, mtu_bytes=1420)
+    state = WireGuardState(device="wg0", public_key="OWN", listen_port=1, at_ns=0, peers=())
+    bench.auditor.note(WELL)
+    for read in ((state,), ()):
+        bench.beside = {"links": (*snapshot(HELD).links, wg0), "wireguard": read}
+        bench.stand(HELD)
+
+    assert (state,) == bench.auditor.good.wireguard
 
 
 def test_what_may_become_good_is_looked_at_when_it_has_stood(bench):

@@ -14,6 +14,7 @@ from meshwatchd.adapters.wireguard.poll import Poll
 from meshwatchd.model.events import MeshStirred
 from meshwatchd.model.snapshot import Link, WireGuardPeer, WireGuardState
 from meshwatchd.runtime.tunnel_poll import (
+    KEPT_S,
     POLL_IN_DOUBT_S,
     POLL_S,
     POLL_STIRRED_S,
@@ -168,6 +169,29 @@ def test_a_device_without_an_answer_is_as_it_was_until_it_is_read():
     room = Room(lives).live(9)
     assert [0, 4 * POLL_S] == room.changes
     assert "b" == room.poll.states[0].peers[0].public_key
+
+
+def test_a_device_that_gives_no_answer_for_a_minute_is_no_longer_as_it_was():
+    """Its counters stand still: a peer that falls silent would never be told, and one that has come back never end."""
+    room = Room({"kilo0": [(0, "a"), (3, None), (70, "a")], "mw0": [(0, "c")]}).live(72)
+    last_read_s = POLL_S
+    looks = dict(room.looks)
+
+    assert {2} == {count for at, count in room.looks if at < last_read_s + KEPT_S}
+    assert 1 == looks[last_read_s + KEPT_S]
+    assert 2 == looks[70]
+    assert [0, last_read_s + KEPT_S, 70] == room.changes
+    assert [("kilo0", "no socket")] == room.unread
+
+
+def test_a_device_whose_process_has_ended_is_gone():
+    """Its socket is away, and its tun stays where it was made to: nothing says that it speaks WireGuard."""
+    room = Room({"kilo0": [(0, "a")], "mw0": [(0, "c")]})
+    room.loop.call_at(3, lambda: room.lives.pop("kilo0"))
+    room.live(5)
+
+    assert ["mw0"] == [each.device for each in room.poll.states]
+    assert [0, 2 * POLL_S] == room.changes
 
 
 @pytest.mark.parametrize("links", [LINKS[1:], (msgspec.structs.replace(LINKS[0], index=9), LINKS[1])])

@@ -124,11 +124,15 @@ def test_a_device_with_a_thousand_peers_is_none_of_the_mesh():
     small = msgspec.structs.replace(crowd, device="kilo0", peers=(peer(B1),))
 
     assert (small,) == of_the_mesh([crowd, small])
-    assert MAX_SHOWN == len(tunnel_status([crowd], SECOND))
+    assert MAX_SHOWN == len(tunnel_status([crowd]))
 
 
 def test_a_status_has_ages_instead_of_instants():
-    """No age before the first handshake."""
-    shown = tunnel_status([state(peer(B1), peer(B2, handshake_ns=0))], 5 * SECOND)
+    """No age before the first handshake, and the one that was read where a device gives no answer any more.
 
-    assert [(B1, 4 * SECOND), (B2, None)] == [(each.peer, each.handshake_age_ns) for each in shown]
+    A handshake in the very moment of reading is put on the clock after the reading is.
+    """
+    peers = peer(B1), peer(B2, handshake_ns=0), peer(A1, handshake_ns=5 * SECOND + 1)
+    shown = tunnel_status([state(*peers, at_ns=5 * SECOND)])
+
+    assert [(B1, 4 * SECOND), (B2, None), (A1, 0)] == [(each.peer, each.handshake_age_ns) for each in shown]

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from meshwatchd.core.audit.expected_entries import GoodState, good_state
-from meshwatchd.core.audit.wireguard_losses import has_lost_tunnel, look_for_losses
+from meshwatchd.core.audit.wireguard_losses import has_lost_tunnel, look_for_losses, with_unread
 from meshwatchd.model.audit import MAIN_TABLE
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.snapshot import DeviceRoute, Link, Snapshot, WireGuardPeer, WireGuardState
@@ -21,7 +21,8 @@ ROUTES = tuple(
     DeviceRoute(dst=prefix, dev="kilo0", table=MAIN_TABLE, protocol=17) for prefix in (A1.pod_cidr, f"{A1.node_ip}/32")
 )
 """Kilo's own; they stand as long as Kilo knows the node."""
-GOOD = GoodState(boot="b", device="flannel.1", wireguard=(DEVICE,))
+OTHER = msgspec.structs.replace(DEVICE, device="wg7")
+GOOD = GoodState(boot="b", device="flannel.1", wireguard=(DEVICE, OTHER), tunnel_index=5)
 
 
 def _seen(routes=ROUTES):
@@ -156,6 +157,26 @@ def test_an_overlay_that_was_bound_to_the_device_went_with_it():
     assert not has_lost_tunnel(_without(seen, "kilo0"), MESH, None)
     (finding,) = look_for_losses(_without(seen, "kilo0", "flannel.1"), (), mesh=MESH, node="b1", good=over)
     assert "flannel.1 was bound to it and is gone with it" in finding.because
+
+
+@pytest.mark.parametrize(
+    ("state", "good", "known"),
+    [
+        ({}, GOOD, ("kilo0", "wg7")),
+        ({"wireguard": (_with(), OTHER)}, GOOD, ("kilo0", "wg7")),
+        ({"tunnel_index": 9}, GOOD, ("wg7",)),
+        ({"tunnel_index": 0}, msgspec.structs.replace(GOOD, tunnel_index=0), ("wg7",)),
+        ({}, None, ("wg7",)),
+    ],
+    ids=["no answer", "read", "made anew", "gone", "never seen"],
+)
+def test_what_gives_no_answer_is_remembered_as_it_was(state, good, known):
+    """A peer that is taken meanwhile is missed when the device is read again."""
+    here = GoodState(boot="b", device="flannel.1", **{"tunnel_index": 5, "wireguard": (OTHER,), **state})
+    kept = with_unread(here, good, "kilo0")
+
+    assert known == tuple(each.device for each in kept.wireguard)
+    assert (DEVICE in kept.wireguard) is (state == {} and good is GOOD)
 
 
 ADDRESS = "10.4.0.1"
