@@ -213,7 +213,7 @@ def _own(status: Status) -> Iterator[Report]:
                 words=_words(verdict),
             )
     for finding in status.findings:
-        if finding.severity is not Severity.OK:
+        if finding.severity is not Severity.OK and not finding.is_of_few:
             yield Report(
                 reporter=status.node,
                 location=status.location,

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from meshwatchd.model.fault_codes import FaultCode
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
 from meshwatchd.model.snapshot import DeviceRoute, Forwarding, Neighbour
 
 MAIN_TABLE = 254
@@ -136,6 +136,11 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> tuple[str, str, str]:
         """What tells it from others: the same thing found again has the same name."""
         return self.code, self.device, self.subject
+
+    @property
+    def severity(self) -> Severity:
+        """By the catalogue, but where some pods of one node are lost: they may be locked out on purpose, for weeks."""
+        return Severity.WARNING if self.is_of_few else CATALOGUE[self.code].severity
 
 
 class RepairRung(StrEnum):

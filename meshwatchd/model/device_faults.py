@@ -305,8 +305,9 @@ _HOST_FAULTS = (
         confirm_ns=5 * _SECOND,
         about="The kernel is asked with the selectors of real packets (RTM_GETROUTE), since routes of the main table"
         " do not show what a policy rule above them does. Mostly addresses of nodes are routed as before, and answer."
-        " So do most pods of a node where somebody's blackhole or unreachable route has a part of their prefix. Under"
-        " Kilo a route of a leader that leads back to a member is a loop: packets go round until their TTL ends.",
+        " So do most pods of a node where somebody's blackhole or unreachable route has a part of their prefix: that is"
+        " a warning, for a pod may be shut out on purpose. Under Kilo a route of a leader that leads back to a member"
+        " is a loop: packets go round until their TTL ends.",
     ),
     Fault(
         code=FaultCode.CONNTRACK_FULL,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from meshwatchd.model.faults import FaultCode, Severity, Verdict
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict, weight
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.mtu import SizeStatus
 from meshwatchd.model.node_status import ReportedFault
@@ -194,6 +194,11 @@ class FindingStatus(msgspec.Struct, frozen=True, kw_only=True):
     because: tuple[str, ...]
     repair: str
     commands: tuple[str, ...]
+
+    @property
+    def is_of_few(self) -> bool:
+        """Whether it loses some pods of one node alone (`AuditFinding.severity`), which is nobody else's concern."""
+        return weight(self.severity) < weight(CATALOGUE[self.fault].severity)
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

@@ -213,7 +213,7 @@ class Auditor:
         if findings != self._told:
             self._told = findings
             self._send(FindingsReported(findings=findings))
-        self._remember(now, is_fine=all(each.code in BESIDE for each in raw))
+        self._remember(now, is_fine=all(each.code in BESIDE or each.is_of_few for each in raw))
 
     def _view_of(self, snapshot: Snapshot) -> View:
         """What a look rests on; the same object as long as nothing has changed, for sources tell by that."""

@@ -287,7 +287,7 @@ class FindingBook:
         return FindingStatus(
             fault=each.code,
             layer=entry.layer,
-            severity=entry.severity,
+            severity=each.severity,
             device=each.device,
             subject=each.subject,
             peer=each.peer,
@@ -334,7 +334,7 @@ def _raised(each: AuditFinding) -> FaultRaised:
     return FaultRaised(
         fault=each.code,
         layer=entry.layer,
-        severity=entry.severity,
+        severity=each.severity,
         device=each.device,
         subject=each.subject,
         peer=each.peer,

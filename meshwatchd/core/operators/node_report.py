@@ -42,7 +42,7 @@ def make_report(status: Status) -> NodeReport:
 
 def _verdicts(status: Status) -> Iterator[AdvertisedVerdict]:
     for finding in status.findings:
-        if finding.severity is not Severity.OK:
+        if finding.severity is not Severity.OK and not finding.is_of_few:
             yield AdvertisedVerdict("", finding.fault.value, finding.culprit or status.node, finding.peer)
     for pair in status.pairs:
         verdict = pair.verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.core.membership.node_list import collect_faults
-from meshwatchd.model.faults import FaultCode, Severity, Verdict
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
 from meshwatchd.model.ids import Layer, LocationName, NodeName
 from meshwatchd.model.node_status import NodeStatus, ReportedFault, SilentPeer
 from meshwatchd.model.policy_state import Order, OrderKind
@@ -88,12 +88,12 @@ def test_a_verdict_that_rests_on_anothers_word_is_no_report_of_ours():
     assert () == see(_status(calm), ()).reports
 
 
-def test_findings_of_the_own_kernel_name_the_own_node():
-    """Unless the fault is another one's."""
-    finding = FindingStatus(
-        fault=FaultCode.OVERLAY_DEVICE_DOWN,
-        layer=Layer.OVERLAY,
-        severity=Severity.CRITICAL,
+def _finding(fault, severity=Severity.CRITICAL):
+    entry = CATALOGUE[fault]
+    return FindingStatus(
+        fault=fault,
+        layer=entry.layer,
+        severity=severity,
         device="flannel.1",
         subject="",
         peer="",
@@ -103,9 +103,22 @@ def test_findings_of_the_own_kernel_name_the_own_node():
         repair="none",
         commands=(),
     )
+
+
+def test_findings_of_the_own_kernel_name_the_own_node():
+    """Unless the fault is another one's."""
+    finding = _finding(FaultCode.OVERLAY_DEVICE_DOWN)
     calm = _verdict(fault=FaultCode.NONE, severity=Severity.OK, culprit="")
     (report,) = see(_status(calm, findings=(finding,)), ()).reports
     assert ("a3", "", "overlay-device-down") == (report.culprit, report.towards, report.fault)
+
+
+def test_a_part_of_a_nodes_pods_is_no_reason_to_keep_pods_off_this_one():
+    """By the catalogue such a route loses all of them; a single pod may be shut out on purpose."""
+    every = [_finding(FaultCode.POD_ROUTE_DIVERTED, severity) for severity in (Severity.WARNING, Severity.CRITICAL)]
+    calm = _verdict(fault=FaultCode.NONE, severity=Severity.OK, culprit="")
+
+    assert [0, 1] == [len(see(_status(calm, findings=(each,)), ()).reports) for each in every]
 
 
 def _reported(by: str, fault: str, age_ns: int) -> ReportedFault:

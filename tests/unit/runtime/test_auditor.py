@@ -230,11 +230,19 @@ def test_what_stands_while_all_is_well_is_remembered_across_a_restart(bench, tmp
 
 
 @pytest.mark.parametrize(
-    ("code", "is_learned"), [(FaultCode.RP_FILTER_STRICT, True), (FaultCode.MTU_MISCONFIGURED, False)]
+    ("code", "is_of_few", "is_learned"),
+    [
+        (FaultCode.RP_FILTER_STRICT, False, True),
+        (FaultCode.MTU_MISCONFIGURED, False, False),
+        (FaultCode.POD_ROUTE_DIVERTED, True, True),
+        (FaultCode.POD_ROUTE_DIVERTED, False, False),
+    ],
 )
-def test_a_warning_that_says_nothing_against_the_entries_keeps_nothing_from_being_good(bench, code, is_learned):
-    """A hardened machine has a strict rp_filter for good, and would never know what it has lost."""
-    standing = AuditFinding(code=code, device="kilo0", subject="x", culprit=LOCAL)
+def test_a_warning_that_says_nothing_against_the_entries_keeps_nothing_from_being_good(
+    bench, code, is_of_few, is_learned
+):
+    """A hardened machine has a strict rp_filter for good, or a pod shut out, and would never know what it has lost."""
+    standing = AuditFinding(code=code, device="kilo0", subject="x", culprit=LOCAL, is_of_few=is_of_few)
     bench.auditor._sources = (lambda _view, _now: (standing,),)
     bench.auditor.note(WELL)
     bench.stand(HELD)

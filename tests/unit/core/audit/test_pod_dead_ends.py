@@ -11,7 +11,8 @@ from meshwatchd.core.audit.findings import FindingBook
 from meshwatchd.core.audit.pod_routes import MAX_FOUND, PodRouteAudit
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import MAIN_TABLE, RTPROT_BOOT
-from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
+from meshwatchd.model.audit_facts import FaultRaised
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.route_lookup import RouteAnswer
 from meshwatchd.model.settings import SECOND
@@ -55,6 +56,21 @@ def test_a_dead_end_for_half_of_a_nodes_pods_is_named(kind, errno):
     assert f"the main table has {kind} {PART}" in found.because
     assert "the mesh routes 10.244.3.0/24 of a3 into kilo0" in found.because
     assert found.is_of_few
+
+
+@pytest.mark.parametrize(
+    ("part", "severity"), [(PART, Severity.WARNING), ("10.244.3.0/25", Severity.CRITICAL)], ids=["few", "the node too"]
+)
+def test_a_part_of_the_pods_makes_a_node_no_worse_than_degraded(part, severity):
+    """It may be shut out on purpose, and for weeks: nothing else of this node is in doubt for it."""
+    (found,) = (each for each in _found(_end(part)) if each.subject == part)
+    book = FindingBook(settings_for("b1"), "b1")
+    (raised,) = book.report((found,), 1)
+    (shown,) = book.status()
+
+    assert isinstance(raised, FaultRaised)
+    assert (severity, severity) == (raised.severity, shown.severity)
+    assert shown.is_of_few is found.is_of_few is (severity is Severity.WARNING)
 
 
 def test_a_dead_end_that_has_the_address_a_node_is_probed_by_is_told_as_its_loss():

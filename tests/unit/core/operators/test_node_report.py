@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from meshwatchd.core.operators.node_report import MAX_BYTES, MAX_SILENCES, make_report
 from meshwatchd.model.faults import FaultCode, Severity
@@ -41,6 +42,16 @@ def test_verdicts_findings_and_silent_peers_are_told():
     ) == report.verdicts
     assert (AdvertisedSilence("b1", Layer.OVERLAY),) == report.silences
     assert ("warning", False) == (report.severity, report.is_cut)
+
+
+@pytest.mark.parametrize(("severity", "is_told"), [(Severity.WARNING, False), (Severity.CRITICAL, True)])
+def test_a_part_of_a_nodes_pods_is_nobody_elses_concern(severity, is_told):
+    """Whatever others miss behind this node has another cause, and the part may be shut out on purpose."""
+    found = msgspec.structs.replace(FINDING, fault=FaultCode.POD_ROUTE_DIVERTED, culprit="b3", severity=severity)
+    report = make_report(msgspec.structs.replace(HEALTHY, findings=(found,), severity=severity))
+
+    assert (AdvertisedVerdict("", "pod-route-diverted", "b3", "b2"),) * is_told == report.verdicts
+    assert (severity.value, False) == (report.severity, report.is_cut)
 
 
 def test_a_verdict_of_another_nodes_is_not_passed_on():
