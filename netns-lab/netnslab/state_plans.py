@@ -140,12 +140,15 @@ def fdb_entry_missing(scene: Scene) -> Change:
 
 
 def fdb_entry_wrong(scene: Scene) -> Change:
-    """The peer's frames are sent to a third node, which drops them as somebody else's."""
+    """The peer's frames are sent to a third node, which drops them as somebody else's.
+
+    Where that one is behind the tunnel, the kernel learns a smaller MTU to the peer, and believes it for minutes.
+    """
     device, mac = scene.flannel.relay_device, scene.peer.overlay_mac
     wrong = _vtep(scene, scene.third())
     return Change(
         do=(scene.step("bridge", f"fdb replace {mac} dev {device} dst {wrong} self permanent"),),
-        undo=(scene.step("bridge", _fdb(scene, scene.peer)),),
+        undo=(scene.step("bridge", _fdb(scene, scene.peer)), scene.step("ip", "route flush cache")),
     )
 
 
