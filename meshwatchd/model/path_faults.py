@@ -82,7 +82,8 @@ PATH_FAULTS = (
         remedy="look at that node; no path is to blame",
         about="One node answers nothing, or too little, while its neighbours answer over the same path. The path is"
         " good: nothing is moved. A node that names itself does not reach its own leader, or loses packets on the way,"
-        " while its neighbours report that they reach the same leader.",
+        " while its neighbours report that they reach the same leader; there it is critical as long as its traffic"
+        " takes that path.",
     ),
     Fault(
         code=FaultCode.ADDRESS_FAMILY_BROKEN,

@@ -8,6 +8,7 @@ import pytest
 
 from meshwatchd.core.operators.incidents import IncidentTracker
 from meshwatchd.model import outputs as out
+from meshwatchd.model.faults import Severity
 from meshwatchd.model.settings import MS, SECOND, Mode
 from meshwatchd.runtime.sinks import _pair_of, _remote_locations, classify, flatten
 from tests.sim import faults
@@ -75,6 +76,22 @@ def test_a_fault_that_lasts_over_a_restart_is_one_incident_with_one_outage(seed)
     world.faults.clear()
     world.run(8 * SECOND)
     assert 0 == _kept(world, "b2", {0: "onprem"}).tracker.open, world.story(since=began)
+
+
+def test_a_member_that_alone_loses_its_leader_has_an_outage():
+    """All of its packets to the other location are lost: that is critical, and counts until they pass again."""
+    world = healthy_world(seed=1)
+    began = world.now
+    world.faults.append(faults.cut_between("b3", "b1"))
+    world.run(8 * SECOND)
+    world.faults.clear()
+    world.run(8 * SECOND)
+    facts = [told.fact for told in world.facts(out.VerdictChanged, node="b3", since=began)]
+    severities = {fact.verdict.severity for fact in facts if isinstance(fact, out.VerdictChanged)}
+    lost_ns = _kept(world, "b3", {0: "onprem"}).tracker.outages["onprem"].lost_ns(world.now)
+
+    assert {Severity.CRITICAL, Severity.OK} == severities, world.story(since=began)
+    assert 7 * SECOND < lost_ns < 11 * SECOND, f"{lost_ns / SECOND} s; {world.story(since=began)}"
 
 
 def test_what_is_wrong_with_a_location_ends_when_that_is_removed():

@@ -46,13 +46,10 @@ def classify(evidence: Evidence) -> Verdict:
         because = (*because, _consequence(rule, evidence))
     if evidence.sizes is not None and fault is evidence.sizes.fault:
         return to_verdict(evidence.sizes, evidence.pair, because)
-    severity = CATALOGUE[fault].severity
-    if severity is Severity.CRITICAL and not evidence.is_active_down:
-        severity = Severity.WARNING
     return Verdict(
         fault=fault,
         layer=evidence.silent_ip6[0][0] if fault is FaultCode.ADDRESS_FAMILY_BROKEN else CATALOGUE[fault].layer,
-        severity=severity,
+        severity=_severity(fault, rule, evidence),
         pair=evidence.pair,
         culprit=rule.culprit(evidence),
         direction=direction(evidence) if fault is not FaultCode.NONE else Direction.UNKNOWN,
@@ -64,8 +61,22 @@ def classify(evidence: Evidence) -> Verdict:
 def _is_about_itself(rule: Rule, evidence: Evidence) -> bool:
     """Whether the verdict is about this node or its probes: then nothing is known of any path."""
     is_about_probes = rule.fault in (FaultCode.LOCAL, FaultCode.PROBE_PORT_BLOCKED)
-    is_cut_off = rule.fault is FaultCode.NODE_UNREACHABLE and rule.culprit(evidence) == evidence.self_name
-    return is_about_probes or is_cut_off or is_alone(evidence) or own_overlay_lost(evidence)
+    return is_about_probes or _is_cut_off(rule, evidence) or is_alone(evidence) or own_overlay_lost(evidence)
+
+
+def _is_cut_off(rule: Rule, evidence: Evidence) -> bool:
+    """Whether this node is the one that does not reach its leader."""
+    return rule.fault is FaultCode.NODE_UNREACHABLE and rule.culprit(evidence) == evidence.self_name
+
+
+def _severity(fault: FaultCode, rule: Rule, evidence: Evidence) -> Severity:
+    """How bad it is: of what is named nothing loses packets here as long as the path in use answers.
+
+    That one node is cut off is a warning to all others, and to that node it is an outage.
+    """
+    severity = Severity.CRITICAL if _is_cut_off(rule, evidence) else CATALOGUE[fault].severity
+    is_harmless = severity is Severity.CRITICAL and not evidence.is_active_down
+    return Severity.WARNING if is_harmless else severity
 
 
 def explains(fault: FaultCode, culprit: str, node: str) -> bool:
