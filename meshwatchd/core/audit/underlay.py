@@ -24,7 +24,7 @@ from meshwatchd.model.discovery import Hello
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import Link, Neighbour, Snapshot
-from meshwatchd.model.status import Status
+from meshwatchd.model.status import PairStatus, Status
 from meshwatchd.model.topology import Node
 from meshwatchd.model.underlay import ArpAnswers
 
@@ -79,9 +79,15 @@ class ArpQuestion:
 
 def suspects_of(status: Status) -> tuple[str, ...]:
     """The nodes that verdicts name for what the LAN may have done; this node first, empty where there is none."""
-    verdicts = [pair.verdict for pair in status.pairs if pair.verdict.fault in _MAY_BE_THE_LANS]
-    named = filter(None, (verdict.culprit for verdict in verdicts))
-    return tuple(dict.fromkeys((status.node, *named))) if verdicts else ()
+    pairs = [pair for pair in status.pairs if pair.verdict.fault in _MAY_BE_THE_LANS]
+    named = (name for pair in pairs for name in (pair.verdict.culprit, *_hidden(pair, status.node)) if name)
+    return tuple(dict.fromkeys((status.node, *named))) if pairs else ()
+
+
+def _hidden(pair: PairStatus, node: str) -> Iterator[str]:
+    """The relays that the LAN may hide from a node that names itself as out of reach; far ones are on no LAN of it."""
+    if pair.verdict.fault is FaultCode.NODE_UNREACHABLE and pair.verdict.culprit == node:
+        yield from (name for path in pair.paths if path.rank == 0 for name in path.relays)
 
 
 def questions(view: UnderlayView) -> Iterator[ArpQuestion]:

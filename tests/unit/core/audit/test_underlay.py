@@ -249,6 +249,9 @@ def test_who_is_asked_for():
         (FaultCode.LOCAL, "b2", ("b2",)),
         (FaultCode.UNDETERMINED, "", ("b2",)),
         (FaultCode.DUPLICATE_ADDRESS, "b1", ("b2", "b1")),
+        (FaultCode.NODE_UNREACHABLE, "a3", ("b2", "a3")),
+        # It may be that the LAN hides b1 from this node alone; a1 is on another one.
+        (FaultCode.NODE_UNREACHABLE, "b2", ("b2", "b1", "a1")),
     ],
 )
 def test_a_verdict_makes_a_suspect_if_the_lan_may_be_the_cause(fault, culprit, expected):
