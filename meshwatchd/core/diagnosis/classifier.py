@@ -10,6 +10,8 @@ are a table (`core.diagnosis.rules`), read from the top, first match wins; the l
 
 from __future__ import annotations
 
+from functools import partial
+
 from meshwatchd.core.diagnosis.evidence import Evidence, Leg
 from meshwatchd.core.diagnosis.path_rules import is_alone
 from meshwatchd.core.diagnosis.predicates import direction, own_overlay_lost
@@ -79,8 +81,17 @@ def _severity(fault: FaultCode, rule: Rule, evidence: Evidence) -> Severity:
     return Severity.WARNING if is_harmless else severity
 
 
-def explains(fault: FaultCode, culprit: str, node: str) -> bool:
-    """Whether a fault is reason enough for a canary to be silent; `node` is the one the canary stands for."""
+def explains(fault: FaultCode, culprit: str, node: str, *, here: str) -> bool:
+    """Whether a fault is reason enough for a canary to be silent.
+
+    Args:
+        fault: what is named.
+        culprit: where that is.
+        node: the one that the canary stands for.
+        here: this node: where that is cut off, every canary is.
+    """
+    if fault is FaultCode.NODE_UNREACHABLE and culprit == here:
+        return True
     if fault in (FaultCode.NODE_UNREACHABLE, FaultCode.POD_NETWORK_BROKEN):
         return culprit == node
     harmless = FaultCode.NONE, FaultCode.STANDBY_DOWN, FaultCode.PROBE_PORT_BLOCKED, FaultCode.OFFLOAD_FAULT
@@ -89,16 +100,16 @@ def explains(fault: FaultCode, culprit: str, node: str) -> bool:
 
 def _consequence(rule: Rule, evidence: Evidence) -> str:
     """The canaries that are silent because of it, in one sentence: there may be several on each node."""
-    culprit = rule.culprit(evidence)
+    is_explained = partial(explains, rule.fault, rule.culprit(evidence), here=evidence.self_name)
     silent = [
         f"{name} on {node}"
         for name, node in (*evidence.silent_canaries, *((each.name, each.node) for each in evidence.silent_services))
-        if explains(rule.fault, culprit, node)
+        if is_explained(node)
     ]
     silent += [
         f"{each.canary} on {each.node}"
         for each in evidence.services
-        if each.fault in EXPLAINABLE and explains(rule.fault, culprit, each.node)
+        if each.fault in EXPLAINABLE and is_explained(each.node)
     ]
     if not silent:
         return ""

@@ -54,7 +54,7 @@ def build_status(
         pairs=pairs,
         sessions=tuple(_session(each) for each in state.schedule.sessions if each.plan.layer is not Layer.POD),
         canaries=tuple(
-            _canary(session, session.plan.canary, controller.verdicts.current)
+            _canary(session, session.plan.canary, controller.verdicts.current, here=state.node)
             for controller in controllers
             for session in (*controller.watch.side.canaries, *controller.watch.side.services)
             if session.plan.canary is not None
@@ -145,10 +145,10 @@ def _session(session: Session) -> SessionStatus:
     )
 
 
-def _canary(session: Session, canary: Canary, verdict: Verdict) -> CanaryStatus:
+def _canary(session: Session, canary: Canary, verdict: Verdict, *, here: NodeName) -> CanaryStatus:
     [*trouble] = troubles((session,))
     may_be_explained = is_silent(session) and all(each.fault in EXPLAINABLE for each in trouble)
-    is_explained = may_be_explained and explains(verdict.fault, verdict.culprit, canary.node)
+    is_explained = may_be_explained and explains(verdict.fault, verdict.culprit, canary.node, here=here)
     return CanaryStatus(
         name=canary.name,
         node=canary.node,

@@ -6,7 +6,10 @@ import msgspec
 import pytest
 
 from meshwatchd.core.diagnosis.advisory_probes import NEVER_ANSWERED
+from meshwatchd.core.diagnosis.evidence import Leg
+from meshwatchd.core.diagnosis.peer_views import View, encode
 from meshwatchd.model.canary import Canary, CanaryKind, CanaryRole
+from meshwatchd.model.events import Banner
 from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.ids import Layer, NodeName
 from meshwatchd.model.outputs import ApplySwitch, VerdictChanged
@@ -95,6 +98,21 @@ def test_a_canary_that_depends_on_what_is_broken_is_no_verdict():
     assert FaultCode.ALL_PATHS_DOWN is verdict.fault
     assert "silent in consequence: canary web on a3" in verdict.because
     assert FaultCode.ALL_PATHS_DOWN == status.depends_on
+
+
+def test_canaries_behind_a_leader_that_this_node_alone_has_lost_are_silent_in_consequence():
+    """Whichever node they are on: it is this one that is cut off."""
+    bench = _ready("b3", with_canaries(settings_for("b3"), WEB))
+    legs = {(0, View.LEADER_UNDERLAY): Leg.ALIVE, (0, View.RELAY_PATH): Leg.ALIVE}
+    up, known = encode(legs)
+    bench.banners["b2"] = Banner(view_up=up, view_known=known, active=(bench.controller.active,))
+    bench.silent = lambda plan: plan.peer == "b1" or primary_is_silent(plan) or plan.canary is WEB
+    bench.run(30 * SECOND)
+    (status,) = bench.engine.status(bench.now, {}).canaries
+
+    assert (FaultCode.NODE_UNREACHABLE, Layer.RELAY, "b3", Severity.CRITICAL) == _named(bench)
+    assert "silent in consequence: canary web on a3" in bench.controller.verdicts.current.because
+    assert FaultCode.NODE_UNREACHABLE == status.depends_on
 
 
 def test_a_canary_that_never_answered_is_named_after_some_questions():

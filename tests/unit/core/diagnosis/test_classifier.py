@@ -382,7 +382,7 @@ def test_a_silent_canary_is_named_as_consequence_of_what_is_broken_below():
     assert "silent in consequence: canaries web on a3, dns on a2" == broken.because[-1]
     assert FaultCode.NODE_UNREACHABLE is node.fault
     assert ["silent in consequence: canary dns on a2"] == [s for s in node.because if "canary" in s]
-    assert not explains(FaultCode.STANDBY_DOWN, "", "a3")
+    assert not explains(FaultCode.STANDBY_DOWN, "", "a3", here="b3")
     crowd = classify(replace(MEMBER, overlay=DEAD, silent_canaries=tuple((f"web-{n}", "a3") for n in range(8))))
     assert crowd.because[-1].endswith("web-5 on a3 and 2 more")
 
