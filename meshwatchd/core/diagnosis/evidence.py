@@ -144,7 +144,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
             tunnel, and what is lost to all others at once is lost here.
         remote: the name of the other location.
         neighbours_path: what the other nodes of this location say of the same path.
-        neighbours_leader: alive where a neighbour that does not doubt the path says that the own leader's host answers
+        neighbours_leader: alive where a neighbour that finds the path well says that the own leader's host answers
             (members only).
         is_leader_missed: whether the own leader's host leaves more of this node's probes unanswered than everyday loss
             explains (members only).

@@ -68,9 +68,9 @@ class PeerWords:
     def _own_lives(self, views: PeerViews, *, suspected: int, answered: int, now: int) -> Leg:
         """Whether the own leader is alive, by the word of a neighbour whose probes its host answers.
 
-        The word of one that doubts the path does not count. A dead leader is doubted by all: one doubt is enough until
-        everybody has had the time to notice. A word from before the leader's last answer here proves nothing; only
-        where that is a moment ago need it not be younger.
+        The word of one that doubts the path, or says nothing of it, does not count. A dead leader is doubted by all:
+        one doubt is enough until everybody has had the time to notice. A word from before the leader's last answer here
+        proves nothing; only where that is a moment ago need it not be younger.
         """
         if not suspected:
             return Leg.UNKNOWN
@@ -80,7 +80,7 @@ class PeerWords:
             for peer in self._here
         ]
         is_doubted = _is_old_news(suspected, now) and any(path is Leg.DEAD for _, path in words)
-        is_heard = any(leader is Leg.ALIVE and path is not Leg.DEAD for leader, path in words)
+        is_heard = any(leader is path is Leg.ALIVE for leader, path in words)
         return Leg.ALIVE if is_heard and not is_doubted else Leg.UNKNOWN
 
     def _said(self, views: PeerViews, peers: Iterable[str], view: View, *, suspected: int, now: int) -> Leg:

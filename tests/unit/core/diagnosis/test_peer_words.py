@@ -146,7 +146,8 @@ def _own_leader_lives(words, *, after_ns, answered_ns=0, said_ns=None):
     ("words", "early", "late"),
     [
         ({"b2": (ALIVE, ALIVE)}, ALIVE, ALIVE),
-        ({"b2": (ALIVE, UNKNOWN)}, ALIVE, ALIVE),
+        ({"b2": (ALIVE, UNKNOWN)}, UNKNOWN, UNKNOWN),
+        ({"b2": (ALIVE, UNKNOWN), "b1": (ALIVE, ALIVE)}, UNKNOWN, UNKNOWN),
         ({"b2": (ALIVE, DEAD)}, UNKNOWN, UNKNOWN),
         ({"b2": (UNKNOWN, ALIVE)}, UNKNOWN, UNKNOWN),
         ({"b2": (DEAD, ALIVE)}, UNKNOWN, UNKNOWN),
@@ -154,8 +155,11 @@ def _own_leader_lives(words, *, after_ns, answered_ns=0, said_ns=None):
         ({"b1": (ALIVE, ALIVE), "a2": (ALIVE, ALIVE)}, UNKNOWN, UNKNOWN),
     ],
 )
-def test_a_leader_lives_by_the_word_of_a_neighbour_that_does_not_doubt_the_path(words, early, late):
-    """A neighbour of a dead leader doubts the path before it has missed the host: its good word does not count."""
+def test_a_leader_lives_by_the_word_of_a_neighbour_that_finds_the_path_well(words, early, late):
+    """A neighbour of a dead leader doubts the path before it has missed the host: its good word does not count.
+
+    Nor does that of one that says nothing of the path: where the standby that it uses is as bad, it may be down.
+    """
     assert early is _own_leader_lives(words, after_ns=VIEW_SETTLE_NS // 2)
     assert late is _own_leader_lives(words, after_ns=VIEW_SETTLE_NS)
 
