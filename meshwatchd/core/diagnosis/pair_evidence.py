@@ -254,6 +254,10 @@ class PairWatch:
         answered = max((session.last_heard for session in self.underlay), default=0)
         return self._words.views_of(self.own_leader, views, suspected=self._suspected(), answered=answered, now=now)
 
+    def is_leader_vouched_for(self, views: PeerViews, now: int) -> bool:
+        """Whether the own leader is alive by a neighbour's word, while this node finds the path broken."""
+        return not self.is_leader and self._said(views, now)["neighbours_leader"] is Leg.ALIVE
+
     def _neighbours_leg(self, since: int) -> Leg:
         """This node's overlay to neighbours beside its leader."""
         is_answered = any(session.is_proven for session in self.beside_leader)

@@ -33,10 +33,20 @@ def advise(context: PairContext, now: int) -> Iterator[Output]:
         reason = "what `meshwatchctl status` names is in the place of this daemon's rules: nothing is changed"
     yield FailoverHeld(pair=watch.index, reason=reason)
     target = next((path for path in watch.paths if not path.is_primary and verdict.culprit not in path.relays), None)
-    if mode is Mode.ADVISE and target is not None:
+    if mode is Mode.ADVISE and target is not None and not _is_own_way(context, now, is_named=is_named):
         yield FailoverAdvised(
             pair=watch.index,
             to_rank=target.rank,
             operations=context.planner.operations(mover.active, target),
             because=verdict.because,
         )
+
+
+def _is_own_way(context: PairContext, now: int, *, is_named: bool) -> bool:
+    """Whether this node alone misses its leader: no path is to blame, and in mode enforce nothing would be moved.
+
+    Until the fault has a name the neighbours' word says so.
+    """
+    verdict = context.verdicts.current
+    is_cut_off = verdict.fault is FaultCode.NODE_UNREACHABLE and verdict.culprit == context.local_node
+    return is_cut_off or (not is_named and context.watch.is_leader_vouched_for(context.views, now))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
+from meshwatchd.core.diagnosis.evidence import Leg
+from meshwatchd.core.diagnosis.peer_views import View, encode
 from meshwatchd.core.failover.advice import ADVICE_PAUSE_NS
-from meshwatchd.model.events import CoordinationKind, SnapshotReceived
+from meshwatchd.model.events import Banner, CoordinationKind, SnapshotReceived
 from meshwatchd.model.failover_facts import FailoverAdvised, FailoverHeld
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import Layer
@@ -40,6 +43,36 @@ def test_advise_says_the_operations_once_a_minute():
 
     assert 2 == len(bench.said(FailoverAdvised))
     assert [] == bench.said(ApplySwitch)
+
+
+@pytest.mark.parametrize("wait_ns", [2 * SECOND, 10 * SECOND])
+def test_a_member_that_alone_loses_its_leader_is_advised_nothing(wait_ns):
+    """Nothing would be moved in mode enforce either: no path is to blame.
+
+    Its neighbour's word is known at once, the name of the fault only after three seconds.
+    """
+    bench = ready("b3", settings=settings_for("b3", mode=Mode.ADVISE))
+    up, known = encode({(0, View.LEADER_UNDERLAY): Leg.ALIVE, (0, View.RELAY_PATH): Leg.ALIVE})
+    bench.banners["b2"] = Banner(view_up=up, view_known=known, active=(bench.controller.active,))
+    bench.silent = lambda plan: plan.peer == "b1" or primary_is_silent(plan)
+    bench.run(wait_ns)
+
+    assert 1 == len(bench.said(FailoverHeld))
+    assert [] == bench.said(FailoverAdvised)
+    bench.run(ADVICE_PAUSE_NS)
+    assert [] == bench.said(FailoverAdvised)
+
+
+def test_a_member_whose_neighbour_has_lost_the_leader_too_is_advised_to_leave_it():
+    """Then it is the leader, and the first path without it is said."""
+    bench = ready("b3", settings=settings_for("b3", mode=Mode.ADVISE))
+    bench.object("b2")
+    bench.silent = lambda plan: plan.peer == "b1" or primary_is_silent(plan)
+    bench.run(3 * SECOND)
+    (advice,) = bench.said(FailoverAdvised)
+
+    assert FaultCode.LEADER_DEAD is bench.controller.verdicts.current.fault
+    assert "b1" not in bench.controller.watch.paths[advice.to_rank].relays
 
 
 def test_what_was_said_while_nothing_could_be_changed_keeps_nobody_from_acting_later():
