@@ -79,11 +79,11 @@ PATH_FAULTS = (
         layer=Layer.RELAY,
         severity=Severity.WARNING,
         title="one node is cut off or loses packets while its neighbours are reached over the same path",
-        remedy="look at that node; no path is to blame",
+        remedy="look at that node, or at what its leader does to its packets; no path is to blame",
         about="One node answers nothing, or too little, while its neighbours answer over the same path. The path is"
         " good: nothing is moved. A node that names itself does not reach its own leader, or loses packets on the way,"
         " while its neighbours report that they reach the same leader; there it is critical as long as its traffic"
-        " takes that path.",
+        " takes that path. A filter on its leader that takes this node's packets alone looks the same.",
     ),
     Fault(
         code=FaultCode.ADDRESS_FAMILY_BROKEN,

@@ -28,6 +28,14 @@ def test_titles_tell_faults_apart():
     assert len(CATALOGUE) == len({fault.title for fault in CATALOGUE.values()})
 
 
+def test_the_cure_of_a_node_that_is_cut_off_points_at_its_leader_as_well():
+    """A rule there that takes one member's packets alone leaves nothing to be found on that member."""
+    fault = CATALOGUE[FaultCode.NODE_UNREACHABLE]
+
+    assert "its leader" in fault.remedy
+    assert "filter on its leader" in fault.about
+
+
 def test_the_same_fault_is_fault_pair_and_culprit():
     """New evidence for the same thing is no news."""
     assert _verdict().is_same_fault(_verdict(because=("x",), severity=Severity.WARNING))
