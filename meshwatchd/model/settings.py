@@ -327,6 +327,20 @@ class CiliumSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     outer_reroute: bool = False
 
 
+class SubmarinerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may be done where Submariner joins this cluster with others.
+
+    Attributes:
+        leg_detour: in mode enforce, where a worker's VXLAN leg to the gateway (UDP 4800) is broken, send what is for
+            other clusters to the gateway, or to another worker, by the pods' network, after probes that way have been
+            answered; it goes by the leg again once that is well. Off, since it is new and was tried on an imitation of
+            Submariner alone. It has to be on at the worker, and at the gateways of the other clusters, which answer
+            the probes. Turned off, it takes back at the next start what it has moved, whatever the leg is like.
+    """
+
+    leg_detour: bool = False
+
+
 class MeshSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The mesh as the operator declares it, or as it was found.
 
@@ -366,4 +380,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     bisect: BisectSettings = BisectSettings()
     liqo: LiqoSettings = LiqoSettings()
     cilium: CiliumSettings = CiliumSettings()
+    submariner: SubmarinerSettings = SubmarinerSettings()
     mesh: MeshSettings = MeshSettings()

@@ -8,10 +8,20 @@ from meshwatchd.model.detour import MAX_DETOURS, Detour
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.mesh_profile import Trait, traits_of
 from meshwatchd.model.prefixes import overlap
-from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.settings import MeshSettings, Settings
 from meshwatchd.model.snapshot import Snapshot
 from meshwatchd.model.topology import Mesh, Node
 from meshwatchd.profiles import reading
+
+
+def addresses_near(settings: Settings, found: MeshSettings | None) -> tuple[str, ...]:
+    """Of which addresses the kernel is asked for a next hop; none where nobody is to go around a leg.
+
+    `found` is the mesh as it was found out, None where the declared one is in force.
+    """
+    if not settings.submariner.leg_detour:
+        return ()
+    return tuple(each.node_ip for each in relays_of(found or settings.mesh, settings.daemon.node))
 
 
 def relays_of(declared: MeshSettings, node: str) -> tuple[Node, ...]:

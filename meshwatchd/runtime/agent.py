@@ -55,7 +55,7 @@ from meshwatchd.model.process_facts import ConfigReloaded
 from meshwatchd.model.settings import SECOND, Settings
 from meshwatchd.model.snapshot import Snapshot, WireGuardState
 from meshwatchd.model.status import Status
-from meshwatchd.profiles.detours import relays_of
+from meshwatchd.profiles.detours import addresses_near
 from meshwatchd.runtime import beat
 from meshwatchd.runtime.auto_bisect import Prover
 from meshwatchd.runtime.debounce import settle
@@ -327,7 +327,7 @@ class Agent:
         mesh, self._is_mesh_new = None if self._discovery is None else self._discovery.mesh, False
         clusters = controls_of(self._own_view.sources)
         shown = msgspec.structs.replace(shown, wireguard=self._tunnels.told, mesh=mesh, clusters=clusters)
-        near = (each.node_ip for each in relays_of(mesh or self._settings.mesh, self._settings.daemon.node))
+        near = addresses_near(self._settings, mesh)
         snapshot = self._lookups.add(self._rule_place.settle(shown), near)
         self._snapshot_s = (time.monotonic_ns() - started_ns) / SECOND
         before, self._snapshot = self._snapshot, snapshot

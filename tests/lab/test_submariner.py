@@ -21,6 +21,8 @@ NODES = ("a1", "a2", "a3", "b1", "b2", "b3")
 FLOW_S, FLOWS = 0.02, 10
 """Between two new flows, and how many of them in a row tell that traffic flows."""
 
+SWITCHED_ON = {"submariner": {"leg_detour": True}}
+
 DETOUR = "lookup 778"
 """Of the rule that has traffic take a detour: 7780 and 7781 are their tables."""
 
@@ -58,8 +60,8 @@ add rule inet half come udp dport 4800 drop
 
 @pytest.fixture(scope="module")
 def mesh(tmp_path_factory):
-    """Six daemons with the minimal configuration, and how long they took to find each other."""
-    with minimal_mesh("submariner", tmp_path_factory.mktemp("submariner")) as built:
+    """Six daemons with the minimal configuration and the switch on, and how long they took to find each other."""
+    with minimal_mesh("submariner", tmp_path_factory.mktemp("submariner"), SWITCHED_ON) as built:
         yield built
 
 

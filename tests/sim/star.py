@@ -15,12 +15,12 @@ from meshwatchd.model.detour import DETOUR_PAIR, is_detour
 from meshwatchd.model.ids import Layer, LocationName, NodeName
 from meshwatchd.model.mesh_profile import SUBMARINER
 from meshwatchd.model.plan import Rule
-from meshwatchd.model.settings import MeshSettings
+from meshwatchd.model.settings import MeshSettings, Settings, SubmarinerSettings
 from meshwatchd.model.snapshot import DeviceRoute, Link, RouteLookup, Snapshot, Vxlan
 from meshwatchd.model.topology import Location, Node, Topology
 from meshwatchd.profiles import PROFILES
 from tests.sim.faults import Leg
-from tests.sim.parts import Boot, Delivery, SimNode, Switched, Way
+from tests.sim.parts import Boot, Delivery, SimNode, Switched, Way, as_it_is
 from tests.sim.routes import LOOP, MAX_HOPS, way_of
 from tests.sim.world import NETLINK_NS, World
 from tests.support.lab_mesh import settings_for
@@ -94,6 +94,11 @@ def star_topology(name: str, snapshot: Snapshot | None = None) -> Topology:
     return topology
 
 
+def detouring(settings: Settings) -> Settings:
+    """The same, where workers may go around their legs."""
+    return msgspec.structs.replace(settings, submariner=SubmarinerSettings(leg_detour=True))
+
+
 class StarRoutes:
     """The forwarding of all nodes: each leader has the tunnel, each worker its leg and maybe a detour."""
 
@@ -127,12 +132,13 @@ class StarWorld(World):
     """Six engines in two clusters.
 
     Attributes:
+        is_on: whether workers may go around their legs.
         lost_routes: by node, the prefix that its agent has lost.
     """
 
-    def __init__(self, *, seed: int = 1) -> None:
+    def __init__(self, *, seed: int = 1, is_on: bool = True) -> None:
         self.lost_routes: dict[str, str] = {}
-        super().__init__(seed=seed, mesh=star_mesh())
+        super().__init__(seed=seed, mesh=star_mesh(), adjust=detouring if is_on else as_it_is)
         self.routes = StarRoutes(self)  # type: ignore[assignment]  # asked for ways alone
 
     def relay_of(self, name: str, wanted: int | None) -> str:
@@ -155,7 +161,7 @@ class StarWorld(World):
 
     def _planner_of(self, name: str) -> Planner:
         if name not in self._planners:
-            settings = msgspec.structs.replace(settings_for(name), mesh=self.mesh)
+            settings = detouring(msgspec.structs.replace(settings_for(name), mesh=self.mesh))
             self._planners[name] = Planner(star_topology(name), settings)
         return self._planners[name]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from meshwatchd.core.probing.detour_plan import ports_answered
+from meshwatchd.model.detour import is_detour
 from meshwatchd.model.events import OperatorRequested, OperatorVerb
 from meshwatchd.model.failover_facts import DetourLeft, DetourTaken
 from meshwatchd.model.ids import FlowClass
-from meshwatchd.model.settings import MS, SECOND
+from meshwatchd.model.settings import MS, SECOND, SubmarinerSettings
 from tests.sim.faults import Fault, Leg
 from tests.sim.star import StarWorld
 
@@ -35,8 +38,8 @@ def not_taken_from(node: str, relay: str) -> Fault:
     return lambda leg, _flow, _rng: leg.kind == "underlay" and (leg.source, leg.target) == (node, relay)
 
 
-def _well(seed: int = 1) -> StarWorld:
-    world = StarWorld(seed=seed)
+def _well(seed: int = 1, *, is_on: bool = True) -> StarWorld:
+    world = StarWorld(seed=seed, is_on=is_on)
     assert world.run_until(lambda: {"none"} == set(world.verdicts().values()), limit_ns=40 * SECOND), world.story()
     world.run(10 * SECOND)
     assert {} == world.detours()
@@ -169,6 +172,34 @@ def test_a_restart_on_a_detour_touches_nothing_and_comes_home_later():
     assert {"a3": "a1"} == world.detours()
     world.faults.clear()
     assert world.run_until(lambda: not world.in_kernels(), limit_ns=HOME_NS), world.story()
+
+
+def test_switched_off_there_is_no_trace_of_it():
+    """No session, no port, no object in the kernel, and no move, as by default."""
+    world = _well(is_on=False)
+    world.faults.append(leg_dead("a3"))
+    world.run(30 * SECOND)
+
+    engines = [node.engine for node in world.nodes.values()]
+    assert not any(is_detour(session.plan.path) for each in engines for session in each.state.schedule.sessions)
+    planners = [each.takeover.planner for each in engines if each.takeover.planner is not None]
+    assert [()] * len(world.names) == [ports_answered(each) for each in planners]
+    assert {((), ())} == {(given.rules, given.routes) for given in (each.provision() for each in planners)}
+    assert ([], {}) == (world.switches, world.in_kernels())
+    assert not world.carries("a3", "b3")
+    assert {None} == {each.state.leg.deadline() for each in engines}
+
+
+def test_switched_off_it_takes_back_what_an_earlier_process_has_moved():
+    """At once: nobody would watch what that leads by."""
+    world = _well()
+    world.faults.append(leg_dead("a3"))
+    assert world.run_until(lambda: {"a3": "a1"} == world.in_kernels(), limit_ns=2 * SECOND), world.story()
+    world.settings["a3"] = msgspec.structs.replace(world.settings["a3"], submariner=SubmarinerSettings())
+    world.restart("a3")
+    assert world.run_until(lambda: {} == world.in_kernels(), limit_ns=500 * MS), world.story()
+    world.run(20 * SECOND)
+    assert {} == world.in_kernels() == world.detours()
 
 
 def test_a_daemon_that_starts_in_the_middle_of_the_fault_finds_the_way_around():

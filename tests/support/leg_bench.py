@@ -24,7 +24,7 @@ from meshwatchd.model.outputs import ApplySwitch, Output, SessionPlan
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import MS, SECOND, Settings
 from meshwatchd.model.topology import Topology
-from tests.sim.star import star_mesh, star_topology
+from tests.sim.star import detouring, star_mesh, star_topology
 from tests.support.lab_mesh import settings_for
 
 START = 1000 * SECOND
@@ -35,7 +35,7 @@ Answers = Callable[[SessionPlan], bool]
 
 def star_planner(name: str, topology: Topology | None = None) -> Planner:
     """The planner of a node of the lab's topology `submariner`."""
-    settings = msgspec.structs.replace(settings_for(name), mesh=star_mesh())
+    settings = detouring(msgspec.structs.replace(settings_for(name), mesh=star_mesh()))
     return Planner(topology or star_topology(name), settings)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from netnslab import Lab
-from netnslab.daemons import Daemons
+from netnslab.daemons import Daemons, Settings
 from netnslab.waiting import POLL_S, wait_until
 
 Status = Mapping[str, Any]
@@ -19,9 +19,9 @@ FOUND_S = 10.0
 
 
 @contextmanager
-def minimal_mesh(topology: str, logs: Path) -> Iterator[tuple[Lab, Daemons, float]]:
+def minimal_mesh(topology: str, logs: Path, settings: Settings | None = None) -> Iterator[tuple[Lab, Daemons, float]]:
     """The lab, its daemons, and how many seconds these took to know each other."""
-    with Lab.up(topology) as lab, Daemons(lab, logs, config="minimal") as daemons:
+    with Lab.up(topology) as lab, Daemons(lab, logs, config="minimal", settings=settings) as daemons:
         count, began = len(lab.topology.nodes), time.monotonic()
         for_all(lab, daemons, lambda status: knows_all(status, count), what=f"all to know {count} nodes", poll_s=POLL_S)
         yield lab, daemons, time.monotonic() - began

@@ -320,7 +320,12 @@ class Takeover:
         """
         assert self.planner is not None, "adoption follows planning"
         assert self._surroundings is not None, "a mesh is seen somewhere"
-        self._state.leg.adopt(snapshot.rules, now)
+        leg = self._state.leg
+        leg.adopt(snapshot.rules, now)
+        left = tuple(each for each in snapshot.rules if self.planner.is_of_detour(each) and each not in leg.rules())
+        if left and self._surroundings.is_acting:
+            # Before its table goes, and at once: nobody watches what it leads by.
+            yield ApplySwitch(pair=DETOUR_PAIR, generation=0, switch=Switch(delete=left))
         for pair, found in by_pair(self.planner, snapshot.rules).items():
             path = self.planner.overridden_by(found[0])
             if path is None:

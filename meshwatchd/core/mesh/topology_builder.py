@@ -85,7 +85,8 @@ class Recogniser:
         if isinstance(topology, Topology):
             contradictions = self._own_networks.compare(snapshot, mesh, self._node)
             refused = tuple(dict.fromkeys(each.prefix for each in contradictions))
-            topology = msgspec.structs.replace(topology, refused=refused, windows=snapshot.windows)
+            detours = topology.detours if self.settings.submariner.leg_detour else ()
+            topology = msgspec.structs.replace(topology, refused=refused, windows=snapshot.windows, detours=detours)
             self._found = snapshot.mesh or self._found
             self.settings = msgspec.structs.replace(self.settings, mesh=mesh)
         return topology

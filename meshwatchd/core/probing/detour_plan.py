@@ -57,7 +57,8 @@ def leg_plans(planner: Planner, plans: Iterable[SessionPlan]) -> tuple[SessionPl
 def ports_answered(planner: Planner) -> tuple[int, ...]:
     """Where this node answers though no session of its own has these ports: detours of others lead to leaders."""
     mesh = planner.settings.mesh
-    if Trait.DETOUR not in traits_of((mesh.profile,), mesh.traits):
+    is_on = planner.settings.submariner.leg_detour
+    if not is_on or Trait.DETOUR not in traits_of((mesh.profile,), mesh.traits):
         return ()
     return tuple(path_port(planner.settings.probe.port, number) for number in DETOUR_PATHS)
 

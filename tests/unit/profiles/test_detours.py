@@ -7,9 +7,9 @@ import pytest
 
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.snapshot import DeviceRoute, RouteLookup
-from meshwatchd.profiles.detours import relays_of
-from tests.sim.star import star_mesh, star_snapshot, star_topology
-from tests.support.lab_mesh import declared_mesh
+from meshwatchd.profiles.detours import addresses_near, relays_of
+from tests.sim.star import detouring, star_mesh, star_snapshot, star_topology
+from tests.support.lab_mesh import declared_mesh, settings_for
 
 CIDRS = ("10.245.0.0/16", "10.97.0.0/16")
 
@@ -38,6 +38,14 @@ def test_places_do_not_depend_on_who_leads():
         [each.name for each in relays_of(mesh, "a3")] == [each.name for each in relays_of(other, "a3")] == ["a1", "a2"]
     )
     assert ["a1", "a3"] == [each.name for each in relays_of(mesh, "a2")]
+
+
+def test_the_kernel_is_asked_of_neighbours_where_it_is_switched_on():
+    """Of the mesh that was found before the one that is declared."""
+    declared = settings_for("a3")
+    assert () == addresses_near(declared, star_mesh())
+    assert ("10.244.1.1", "10.244.2.1") == addresses_near(detouring(declared), star_mesh())
+    assert () == addresses_near(detouring(declared), None)
 
 
 def test_a_neighbour_on_the_link_is_its_own_next_hop():

@@ -12,6 +12,7 @@ from meshwatchd.model.settings import DaemonSettings, Settings
 from meshwatchd.model.snapshot import Link, Snapshot, Vxlan
 from meshwatchd.model.topology import Topology
 from meshwatchd.profiles import PROFILES
+from tests.sim.star import detouring, star_mesh, star_snapshot
 from tests.support.lab_mesh import declared_mesh, settings_for, snapshot_of
 
 FOUND = msgspec.structs.replace(declared_mesh(), location=tuple(reversed(declared_mesh().location)))
@@ -107,3 +108,11 @@ def test_a_third_party_s_star_is_gone_through_as_one():
         msgspec.structs.replace(snapshot_of("a3"), mesh=msgspec.structs.replace(mesh, traits=()))
     )
     assert isinstance(answer, Unrecognised)
+
+
+def test_no_way_around_a_leg_is_known_where_that_is_switched_off():
+    """Whatever the kernel said of neighbours."""
+    declared = msgspec.structs.replace(settings_for("a3"), mesh=star_mesh())
+    seen = star_snapshot("a3", star_mesh())
+    known = [_recogniser(each).recognise(seen) for each in (declared, detouring(declared))]
+    assert [[], ["a1", "a2"]] == [[str(each.relay) for each in topology.detours] for topology in known]
