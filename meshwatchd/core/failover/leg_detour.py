@@ -69,6 +69,7 @@ class LegDetour:
         self._damper = Damper(parts.settings.policy)
         self._change: _Change | None = None
         self._is_verified = False
+        self._asked: tuple[Session, ...] = ()
         self._moved_at = self._proof_at = self._verify_at = self._next = 0
         self._banned: dict[tuple[str, ...], int] = {}
         self._reasserts: deque[int] = deque(maxlen=MAX_REASSERTS)
@@ -99,7 +100,7 @@ class LegDetour:
         self._planner, self._is_enforcing = planner, is_enforcing
         self._watch.select(planner)
         self.in_use = next((each for each in planner.topology.detours if was and each.key == was.key), None)
-        self._change, self._next = None, now
+        self._change, self._next, self._proof_at = None, now, 0
         if was is not None and self.in_use is None:
             yield self._left(was, had, ("the mesh has no such way any more",))
         switch = Switch.between(had, self.rules())
@@ -225,14 +226,16 @@ class LegDetour:
         if not is_due or now < earliest or self._parts.unrest.bits(now):
             self._proof_at = 0
         elif not self._proof_at:
-            if self._watch.ask_all(leg.sessions, now, rounds=PROOF_ROUNDS):
-                self._proof_at, self._next = now, now + BUSY_NS
+            # A node that answers by no way, as a dead leader of another location, says nothing of the leg.
+            asked = tuple(leg.live())
+            if self._watch.ask_all(asked, now, rounds=PROOF_ROUNDS):
+                self._asked, self._proof_at, self._next = asked, now, now + BUSY_NS
         else:
             yield from self._prove(now)
 
     def _prove(self, now: int) -> Iterator[Output]:
-        hits, misses = tally(self._watch.leg.sessions, self._proof_at)
-        wanted = PROOF_ROUNDS * len(self._watch.leg.sessions)
+        hits, misses = tally(self._asked, self._proof_at)
+        wanted = PROOF_ROUNDS * len(self._asked)
         if hits + misses < wanted and now - self._proof_at < PROOF_NS:
             return
         self._proof_at = 0

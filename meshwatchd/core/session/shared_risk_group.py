@@ -211,7 +211,7 @@ class Group:
         """
         hits = misses = 0
         are_steady = True
-        for session in self._live():
+        for session in self.live():
             won, lost = session.since(instant)
             if won == 0:
                 return False
@@ -227,7 +227,7 @@ class Group:
         condemned the leg goes on. One that has missed nothing need not be asked first: they are asked less often.
         """
         controls = [each for each in self.controls if each.is_proven and each.plan.session not in self._known.alone]
-        live = (*self._live(), *controls)
+        live = (*self.live(), *controls)
         missed = [~outcome for session in live for outcome in session.history if outcome < 0]
         are_answered = all(outcome >= 0 for each in controls for outcome in each.history[-1:])
         return are_answered and self.verified_since(max(missed, default=0) + 1)
@@ -239,9 +239,9 @@ class Group:
         """
         if not instant or self.verified_since(instant):
             return True
-        return not any(session.since(instant)[1] for session in self._live())
+        return not any(session.since(instant)[1] for session in self.live())
 
-    def _live(self) -> Iterator[Session]:
+    def live(self) -> Iterator[Session]:
         """The sessions of fresh flows that say something of the leg."""
         return (each for each in self.sessions if each.is_proven and each.plan.session not in self._new.alone)
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from meshwatchd.core.failover.leg_detour import MAX_REASSERTS
 from meshwatchd.model.detour import DETOUR_PAIR
 from meshwatchd.model.events import Banner
 from meshwatchd.model.failover_facts import DetourLeft, DetourTaken, PlanRefused
-from meshwatchd.model.ids import NO_PATH, FlowClass, Layer
+from meshwatchd.model.ids import NO_PATH, FlowClass, Layer, LocationName, NodeName
+from meshwatchd.model.mesh_profile import SUBMARINER
 from meshwatchd.model.outputs import ApplySwitch, ObjectReasserted
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.rule_window import RuleWindow
 from meshwatchd.model.settings import MINUTE, MS, SECOND
+from meshwatchd.model.topology import Location, Node, Topology
+from meshwatchd.profiles import PROFILES
 from tests.sim.star import star_mesh, star_snapshot, star_topology
 from tests.support.leg_bench import BY_A1, BY_A2, PRIMARY, LegBench, ready, star_planner, without_leg
 
@@ -108,6 +112,27 @@ def test_a_leg_that_loses_part_of_the_last_burst_is_not_taken():
     assert ({RULE}, [DetourTaken]) == (bench.rules, [type(fact) for fact in bench.said])
 
 
+@pytest.mark.parametrize("is_known", [False, True], ids=["never heard", "died meanwhile"])
+def test_a_dead_gateway_of_a_third_cluster_keeps_nobody_from_coming_home(is_known):
+    """It is answered by no way at all, and says nothing of the leg."""
+    bench = LegBench(planner=_of_three_clusters())
+    if is_known:
+        bench.run(20 * SECOND)
+        bench.answers = lambda plan: plan.peer != "c1"
+        bench.run(60 * SECOND)
+    else:
+        bench.answers = lambda plan: plan.peer != "c1"
+        bench.run(20 * SECOND)
+    over_leg = without_leg(bench)
+    bench.answers = lambda plan: plan.peer != "c1" and over_leg(plan)
+    bench.run(SECOND)
+    assert {RULE} == bench.rules
+    bench.answers = lambda plan: plan.peer != "c1"
+    bench.run(40 * SECOND)
+
+    assert set() == bench.rules
+
+
 def test_a_detour_that_dies_gives_way_to_the_leg_at_once_and_else_to_another():
     """Without any wait: neither would be worse."""
     bench = _on_detour()
@@ -201,6 +226,24 @@ def test_a_leader_has_no_leg():
     bench = LegBench("a1")
     assert bench.leg.deadline() is None
     assert () == star_topology("a1", star_snapshot("a1", star_mesh())).detours
+
+
+def _of_three_clusters():
+    mesh, south = star_mesh(), LocationName("south")
+    c1 = Node(
+        name=NodeName("c1"),
+        location=south,
+        node_ip="10.246.1.1",
+        pod_cidr="10.246.1.0/24",
+        overlay_ip="240.3.0.11",
+        wireguard_ip="10.246.1.1",
+    )
+    wider = msgspec.structs.replace(
+        mesh, location=(*mesh.location, Location(name=south, leader=c1.name)), node=(*mesh.node, c1)
+    )
+    topology = PROFILES[SUBMARINER].recognise(star_snapshot("a3", wider), wider, NodeName("a3"))
+    assert isinstance(topology, Topology)
+    return star_planner("a3", topology)
 
 
 def _node(name):
