@@ -166,7 +166,7 @@ def test_every_pod_reaches_every_other_and_the_mesh_is_found(mesh):
         rules = lab.node(node).run(["ip", "rule"], check=True).stdout.splitlines()
         ours = [rule for rule in rules if "proto 117" in rule]
         assert (4 if node in ("a1", "b1") else 3) == len(rules) - len(ours), rules
-        assert (0 if node in ("a1", "b1") else 6) == len(ours), rules
+        assert (0 if node in ("a1", "b1") else 7) == len(ours), rules
         assert not any("lookup 7780" in rule or "lookup 7781" in rule for rule in ours), rules
     assert "a2" not in {s["peer"] for s in daemons.status("a3")["sessions"] if s["layer"] == 4}
 

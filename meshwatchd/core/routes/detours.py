@@ -1,14 +1,16 @@
 """Kernel objects of the ways around a member's own leg to its leader (`model.detour`).
 
     priority                rule                             purpose
-    base                    iif DEVICE goto base + 80        what neighbours hand to this node takes its own leg
+    base                    iif DEVICE goto base + 80        what others hand to this node goes on as the mesh routes it
     base + 10 + 40 + place  ipproto udp ... lookup T_PROBE   probes of a detour
     base + 79               lookup T                         the detour in use
 
 The first of them keeps two nodes that go by each other from sending packets in a circle, and proves to a neighbour's
-probes what its traffic will meet. T leads to what the mesh routes by the leg, services and all, and to the nodes and
-pods that are known beside it: a route that the mesh's own agent has lost is gone around as well. T_PROBE leads to the
-leaders of other locations alone, so that no pod's traffic is steered by a selector.
+probes what its traffic will meet. There is one for each device that detours leave by, and one for the overlay: a member
+that becomes the leader is sent by that what the others have, before its daemon knows of it, or without one. T leads to
+what the mesh routes by the leg, services and all, and to the nodes and pods that are known beside it: a route that the
+mesh's own agent has lost is gone around as well. T_PROBE leads to the leaders of other locations alone, so that no
+pod's traffic is steered by a selector.
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ def detour_rules(
     topology: Topology, base: int, window: RuleWindow, *, probe_port: int, probing: tuple[int, int]
 ) -> Iterator[Rule]:
     """What stands while all is well; `probing` are the ports that probes come from."""
-    for device in sorted({detour.device for detour in topology.detours}):
+    devices = {detour.device for detour in topology.detours}
+    for device in sorted({*devices, topology.overlay_device} if devices else ()):
         yield Rule(priority=window.delivery, goto=window.landing, iif=device)
     for detour in topology.detours:
         own = path_port(probe_port, detour.number)

@@ -36,7 +36,8 @@ def test_what_neighbours_hand_over_meets_no_rule_of_ours():
     """Else two nodes that go by each other would send packets in a circle; and a probe proves what traffic meets."""
     rules = _rules(star_planner("a3"))
 
-    assert [Rule(priority=5400, goto=5480, iif="eth0")] == [rule for rule in rules if rule.iif]
+    assert ["eth0", "vx-submariner"] == [rule.iif for rule in rules if rule.iif]
+    assert {(5400, 5480)} == {(rule.priority, rule.goto) for rule in rules if rule.iif}
     assert 5400 == min(rule.priority for rule in rules)
 
 
@@ -79,6 +80,19 @@ def test_in_a_narrow_window_everything_has_its_place():
 
     assert Rule(priority=148, table=7780) == planner.detour(detour)
     assert {146, 147} == {rule.priority for rule in _rules(planner)}
+
+
+def test_a_gateway_elected_again_sends_what_comes_over_legs_to_the_cable():
+    """Its rule 150 of old has put ours before it, and until its daemon knows of the election the one of a detour is in
+    the kernel: what other workers send it by the overlay meets neither, or two nodes would send it in a circle.
+    """
+    window = RuleWindow(first=146, is_narrow=True)
+    planner = star_planner("a3", msgspec.structs.replace(star_topology("a3"), windows=(window,)))
+    override = planner.detour(planner.topology.detours[0])
+    (over_legs,) = [rule for rule in _rules(planner) if rule.iif == "vx-submariner"]
+
+    assert over_legs.goto is not None
+    assert over_legs.priority < override.priority < over_legs.goto < 150
 
 
 def test_a_rule_in_the_kernel_is_known_for_a_detour_s_wherever_it_has_stood():
