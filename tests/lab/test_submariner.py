@@ -29,6 +29,9 @@ DETOUR = "lookup 778"
 KNOWN_S = 4.0
 """Every established flow has had a probe since."""
 
+TOLD_S = 15.0
+"""What an audit finds has been asked again, confirmed and told."""
+
 LOST_S = 6.0
 """Longer than anything takes with daemons."""
 
@@ -212,6 +215,9 @@ def test_a_half_dead_gateway_is_named_with_the_label_that_moves_it(mesh):
         _load(lab, "a1", NEW_FLOWS_DIE)
         _wait_named(daemons, ("a1", "a2", "a3"), "overlay-new-flows", "a1")
         assert "kubectl label node a1 submariner.io/gateway-" in _because(daemons, "a2")
+        wait_until(lambda: time.monotonic() - armed > TOLD_S, timeout_s=TOLD_S + 1, what="a finding to be told")
+        assert [] == [finding for node in ("a2", "a3") for finding in daemons.status(node)["findings"]]
+        assert [("overlay-new-flows", "a1")] * 2 == _verdicts(daemons, ("a2", "a3"))
         wait_until(
             lambda: {"overlay-new-flows"} == {fault for fault, _ in _verdicts(daemons, ("b1", "b2", "b3"))},
             timeout_s=30,
@@ -235,6 +241,9 @@ def test_a_worker_without_its_leg_goes_by_its_gateway_and_comes_home(mesh):
             assert {"lookup 7780"} <= set(_of_detour(lab, "a3"))
             _wait_named(daemons, ("a3",), "overlay-black-hole", "a3")
             wait_until(lambda: "warning" == daemons.status("a3")["severity"], timeout_s=20, what="traffic to count")
+            wait_until(lambda: time.monotonic() - cut > TOLD_S, timeout_s=TOLD_S + 1, what="a finding to be told")
+            assert [] == daemons.status("a3")["findings"]
+            assert [("overlay-black-hole", "a3")] == _verdicts(daemons, ("a3",))
         wait_until(lambda: not _of_detour(lab, "a3"), timeout_s=120, what="traffic to come home")
         home = time.monotonic()
         wait_until(lambda: _flows_again(seen, home), timeout_s=20, what="new flows over the leg")

@@ -1,6 +1,7 @@
 """Where a mesh of gateways (Submariner) routes packets for other clusters: what to ask the kernel, and what is wrong.
 
-    worker    from its pods, to the address of each remote node among that one's pods    out of vx-submariner
+    worker    from its pods, to the address of each remote node among that one's pods    out of vx-submariner, for
+              what stays on the leg while the node's traffic goes around it
     gateway   the same, and from each worker's pods that come in by vx-submariner         out of the cable
 
 The route agent writes routes, rule 150 and table 150 when a gateway or a cluster changes, and never looks at them
@@ -42,8 +43,10 @@ def gateway_questions(view: View, *, is_forwarding: bool) -> Iterator[tuple[Node
     senders: Iterable[Node | None] = (
         cycle(workers) if workers and device != view.mesh.overlay_device else cycle((None,))
     )
+    sport, dport = _ports_past_detours(view)
     for peer, sender in zip(_asked(view, local), senders, strict=False):
-        yield peer, RouteQuestion(source=local.node_ip, destination=peer.node_ip), device
+        sent = RouteQuestion(source=local.node_ip, destination=peer.node_ip, sport=sport, dport=dport)
+        yield peer, sent, device
         if sender is not None and is_forwarding:
             source, iif = sender.node_ip, view.mesh.overlay_device
             yield peer, RouteQuestion(source=source, destination=peer.node_ip, iif=iif), device
@@ -53,6 +56,16 @@ def _asked(view: View, local: Node) -> Iterator[Node]:
     for location in view.mesh.location:
         members = (each for each in view.mesh.node if each.location == location.name != local.location)
         yield from islice(members, MAX_ASKED)
+
+
+def _ports_past_detours(view: View) -> tuple[int, int]:
+    """Of a probe that stays on the leg while traffic goes around it (`core.routes.detours`), by our own rules: a route
+    is lost or is not, whatever has been done about it. (0, 0) where there are no such rules.
+    """
+    for rule in view.snapshot.rules:
+        if rule.goto and rule.sport and rule.dport and rule.dport[0] == rule.dport[1]:
+            return rule.sport[0], rule.dport[0]
+    return 0, 0
 
 
 def _way_out(view: View) -> str:

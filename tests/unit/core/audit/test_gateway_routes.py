@@ -18,6 +18,7 @@ from meshwatchd.model.route_lookup import RouteAnswer, RouteQuestion
 from meshwatchd.model.settings import MeshSettings
 from meshwatchd.model.snapshot import DeviceRoute, Link, Snapshot, Vxlan
 from meshwatchd.model.topology import Location, Node
+from tests.support.leg_bench import star_planner
 
 NODES = tuple(
     Node(
@@ -82,6 +83,37 @@ def test_the_gateway_asks_for_what_its_workers_send_as_well():
     assert RouteQuestion(source="10.244.3.1", destination="10.245.2.1", iif="vx-submariner") in asked
     assert 6 == len(asked)
     assert 3 == len(list(gateway_questions(view("a1"), is_forwarding=False)))
+
+
+def on_detour(leg):
+    """A worker whose traffic goes around its leg, and its kernel: by what what stays on the leg leaves."""
+    planner = star_planner("a3")
+    override = planner.detour(planner.topology.detours[0])
+    shown = msgspec.structs.replace(view("a3").snapshot, rules=(*planner.provision().rules, override))
+    jumps = {(rule.sport, rule.dport) for rule in shown.rules if rule.goto == planner.windows[0].landing}
+
+    def ask(question):
+        jumping = any(
+            sport[0] <= question.sport <= sport[1] and dport[0] <= question.dport <= dport[1]
+            for sport, dport in jumps
+            if sport and dport
+        )
+        return leg if jumping else RouteAnswer(device="eth0", rule="5479: from all lookup 7780")
+
+    return shown, ask
+
+
+@pytest.mark.parametrize(("leg", "count"), [("vx-submariner", 0), ("eth0", 1)], ids=["broken leg", "lost route"])
+def test_on_a_detour_the_kernel_is_asked_for_what_stays_on_the_leg(leg, count):
+    """By the ports of a probe of it: where traffic goes around a broken leg no route is lost, and one that is lost is
+    named there as well.
+    """
+    shown, ask = on_detour(RouteAnswer(device=leg))
+    seen = view("a3")
+    audit = PodRouteAudit("mw", ask)
+    told = View(snapshot=shown, mesh=seen.mesh, node="a3", hellos={}, good=None)
+
+    assert count == len(list(audit.look(told, 1, 0, is_forwarding=True)))
 
 
 def test_an_ipsec_gateway_is_not_judged():
