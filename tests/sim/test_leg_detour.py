@@ -153,7 +153,7 @@ def test_a_detour_that_dies_is_left_for_another_and_for_the_leg():
     assert world.run_until(lambda: {"a3": "a1"} == world.detours(), limit_ns=2 * SECOND), world.story()
     world.run(3 * SECOND)
     world.faults.append(not_taken_from("a3", "a1"))
-    assert world.run_until(lambda: {"a3": "a2"} == world.detours(), limit_ns=10 * SECOND), world.story()
+    assert world.run_until(lambda: {"a3": "a2"} == world.detours(), limit_ns=SECOND), world.story()
     world.run(3 * SECOND)
     world.faults[:] = [not_taken_from("a3", "a1"), not_taken_from("a3", "a2")]
     assert world.run_until(lambda: {} == world.detours() == world.in_kernels(), limit_ns=20 * SECOND), world.story()

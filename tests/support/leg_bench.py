@@ -113,6 +113,7 @@ class LegBench:
         due = self.leg.deadline()
         if due is not None and due <= self.now:
             self._take(self.leg.review(self.now))
+        self.schedule.use_paths([PRIMARY, *self.leg.numbers()], self.now)
 
     def _take(self, outputs: Any) -> None:
         for output in list[Output](outputs):

@@ -21,6 +21,7 @@ from meshwatchd.core.failover.leg_watch import LegParts, LegWatch, tally
 from meshwatchd.core.failover.policy import AGENT_PATIENCE_NS
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.session.session import Outcome, Session
+from meshwatchd.core.session.shared_risk_group import Group
 from meshwatchd.model.detour import DETOUR_PAIR, Detour
 from meshwatchd.model.failover_facts import DetourLeft, DetourTaken, PlanRefused
 from meshwatchd.model.outputs import ApplySwitch, ObjectReasserted, Output
@@ -90,6 +91,10 @@ class LegDetour:
         detour = self.in_use
         return "" if detour is None else f"by {detour.relay}, via {detour.via} on {detour.device}"
 
+    def numbers(self) -> tuple[int, ...]:
+        """What stands for a path in the sessions of the detour that carries this node's traffic."""
+        return () if self.in_use is None else (self.in_use.number,)
+
     def rules(self) -> tuple[Rule, ...]:
         """What of ours has to be in the kernel for it."""
         return () if self.in_use is None or self._planner is None else (self._planner.detour(self.in_use),)
@@ -134,7 +139,7 @@ class LegDetour:
 
     def review(self, now: int) -> Iterator[Output]:
         """Look at the leg and at what goes around it."""
-        is_busy = bool(self._proof_at) or self._watch.is_in_doubt(now) or self._is_seeking(now)
+        is_busy = bool(self._proof_at) or self._watch.is_in_doubt(now) or self._is_seeking(now) or self._is_shaken(now)
         self._next = now + (BUSY_NS if is_busy else REST_NS)
         if self._verify_at:
             self._next = min(self._next, max(now, self._verify_at))
@@ -147,8 +152,12 @@ class LegDetour:
 
     def _is_seeking(self, now: int) -> bool:
         """Whether the leg has been condemned lately and traffic is on it still."""
-        leg = self._watch.leg
-        return self.in_use is None and leg.is_down and now - leg.down_since <= SEEK_NS
+        return self.in_use is None and _has_just_died(self._watch.leg, now)
+
+    def _is_shaken(self, now: int) -> bool:
+        """Whether anything speaks against the detour in use, or it has been condemned lately."""
+        group = None if self.in_use is None else self._watch.group(self.in_use)
+        return group is not None and (group.is_suspect or _has_just_died(group, now))
 
     # --- on the leg ---
 
@@ -196,8 +205,10 @@ class LegDetour:
             yield from self._verify(detour, now)
         if self._change is not None:
             return
+        if group.is_suspect:
+            self._watch.press(now, group)
         if group.is_down and not self._is_paused():
-            self._watch.press(now)
+            self._watch.press(now, group)
             # Without a rule of ours traffic is where the mesh has it: no budget is in the way of that.
             if leg.is_good and not leg.is_suspect:
                 yield from self._begin(_Change(None, (f"{detour.relay} does not answer, the leg does",)))
@@ -320,3 +331,7 @@ class LegDetour:
 
     def _render(self, switch: Switch) -> tuple[str, ...]:
         return switch.render(self._parts.settings.kernel.protocol)
+
+
+def _has_just_died(group: Group, now: int) -> bool:
+    return group.is_down and now - group.down_since <= SEEK_NS

@@ -142,12 +142,16 @@ class LegWatch:
         for group in (self.leg, *self._around.values()):
             group.forget(now)
 
-    def press(self, now: int) -> None:
-        """Ask over the leg and over what goes around it, as closely as the doubt is grave, within a budget."""
-        age_ns = now - self.leg.down_since if self.leg.is_down else 0
+    def press(self, now: int, doubted: Group | None = None) -> None:
+        """Ask over the leg and over what goes around it, as closely as the doubt is grave, within a budget.
+
+        `doubted` is the way around that carries traffic, where that is in doubt; else it is the leg.
+        """
+        doubted = doubted or self.leg
+        age_ns = now - doubted.down_since if doubted.is_down else 0
         if now - self._asked_at < max(SLICE_NS, age_ns // SEEK_PART):
             return
-        is_grave = self.leg.nats >= CONFIRMED_NATS
+        is_grave = doubted.nats >= CONFIRMED_NATS
         around = [session for group in self._around.values() for session in group.sessions]
         rounds = (MANY if is_grave else FEW) // max(1, len(self.leg.sessions)) or 1
         parts = MANY // FEW if is_grave else 1

@@ -48,6 +48,7 @@ class EngineState:
         by_path: the controllers that look at a path's sessions; for segments, which are on no path, all of them.
         in_use, awake: numbers of the paths that carry traffic, and pairs that are looked at by everybody, as the
             schedule was told of them last.
+        around: likewise the number of the detour that carries traffic; empty for none.
         shared_pairs: for peers of other locations the one pair that they and this node both have.
         readings: what peers advertised last in each window, and what of it this node understands; void with its pairs.
         clusters: the control planes of other clusters by name, as this node's agent of Cilium sees them.
@@ -82,6 +83,7 @@ class EngineState:
         )
         self.by_path: dict[int, tuple[PairController, ...]] = {}
         self.in_use: tuple[int, ...] = ()
+        self.around: tuple[int, ...] = ()
         self.awake: tuple[int, ...] = ()
         self.shared_pairs: Mapping[NodeName, int] = {}
         self.readings: dict[tuple[NodeName, int], tuple[Banner, Banner]] = {}
@@ -121,12 +123,14 @@ class EngineState:
         pairs = self.controllers.values()
         in_use = tuple([controller.mover.active.number for controller in pairs])
         awake = tuple([number for number, each in self.controllers.items() if each.is_awake(now)])
-        if (in_use, awake) != (self.in_use, self.awake):
+        around = self.leg.numbers()
+        if (in_use, awake, around) != (self.in_use, self.awake, self.around):
+            self.around = around
             is_moved, woken = in_use != self.in_use, [number for number in awake if number not in self.awake]
             self.in_use, self.awake = in_use, awake
             primary = [controller.watch.primary.number for controller in pairs]
             looked_at = [path.number for pair in awake for path in self.controllers[pair].watch.paths]
-            self.schedule.use_paths([*in_use, *primary], now, awake=[*looked_at, NO_PATH] if awake else ())
+            self.schedule.use_paths([*in_use, *primary, *around], now, awake=[*looked_at, NO_PATH] if awake else ())
             for number in woken:
                 self._wake(self.controllers[number], now)
             if is_moved:

@@ -2,7 +2,7 @@
 
 A leg is one node's own, and nobody else asks over it: so each member asks its leader over it at a pace of its own,
 established flows at the profile's. In a larger location all of them together ask the leader as often as NEAR would.
-Detours are asked seldom, and by a burst before one is taken.
+Detours are asked seldom, and by a burst before one is taken; the one that carries traffic as closely as a leg.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ def kinds_of(planner: Planner, plans: Iterable[SessionPlan]) -> dict[SessionId, 
     """What the schedule has to know of each session."""
     known = tuple(plans)
     kinds = session_plan.kinds_of(planner, (plan for plan in known if not is_detour(plan.path)))
-    around = {plan.session: _kind(plan)._replace(is_spare=True) for plan in known if is_detour(plan.path)}
+    around = {
+        plan.session: _kind(plan)._replace(is_spare=True, used_ns=_leg_ns(planner, plan))
+        for plan in known
+        if is_detour(plan.path)
+    }
     legs = {
         plan.session: _kind(plan)._replace(interval_ns=_leg_ns(planner, plan)) for plan in leg_plans(planner, known)
     }

@@ -104,6 +104,7 @@ class Kind(NamedTuple):
         scouts: sessions between scouts of the two, of one class over one path; 0 where these are none of them.
         is_between_relays: asked by a relay of their path, about the other one.
         interval_ns: of each session, where somebody asked for one; 0 leaves it to the budgets.
+        used_ns: likewise while their path carries traffic.
         is_closed_port: the kernel of whoever is asked says that the port is closed, and does so seldom.
     """
 
@@ -116,6 +117,7 @@ class Kind(NamedTuple):
     is_advisory: bool = False
     is_spare: bool = False
     interval_ns: int = 0
+    used_ns: int = 0
     crowd: int = 0
     scouts: int = 0
     is_between_relays: bool = False
@@ -207,6 +209,8 @@ class Rates:
         if kind.layer is Layer.POD_NETWORK:
             return math.ceil(self._pods_ns(kind) * self.rest.explains)
         is_used = _is_used(kind, used)
+        if is_used and kind.used_ns:
+            return max(self._fresh_ns, kind.used_ns)
         if kind.path in awake:
             return self._awake_ns(kind, is_used=is_used)
         if is_used and kind.scouts:

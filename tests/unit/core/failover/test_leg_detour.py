@@ -144,6 +144,30 @@ def test_a_detour_that_dies_gives_way_to_the_leg_at_once_and_else_to_another():
     assert set() == bench.rules
 
 
+@pytest.mark.parametrize("well_ns", [1500 * MS, 2300 * MS, 3100 * MS, 3900 * MS])
+def test_a_detour_that_dies_is_left_within_a_second_for_a_leg_that_is_well(well_ns):
+    """It is watched as what carries traffic, though nothing speaks against the leg any more."""
+    bench = _on_detour()
+    bench.answers = lambda _plan: True
+    bench.run(well_ns)
+    assert {RULE} == bench.rules
+    bench.answers = lambda plan: plan.path < BY_A1
+    bench.run(SECOND)
+
+    assert set() == bench.rules
+
+
+def test_a_detour_that_dies_is_left_within_a_second_for_another_long_after_the_leg_died():
+    """How often the leg is asked by then does not count."""
+    bench = _on_detour()
+    bench.run(60 * SECOND)
+    over_detours = bench.answers
+    bench.answers = lambda plan: plan.path != BY_A1 and over_detours(plan)
+    bench.run(SECOND)
+
+    assert {BY_NEIGHBOUR} == bench.rules
+
+
 def test_a_detour_by_which_no_real_traffic_arrives_is_left_and_not_taken_again_soon():
     """Its probes are answered, and the rule moves nothing."""
     bench = ready()
