@@ -7,6 +7,7 @@ nothing of it. The leg and each way around it are compared by what they carry to
                    dead         and by no detour                                   nothing: it is not the leg
     detour in use  dead         over the leg answered                              the leg, at once
                    dead         another detour answers                             that one
+    its relay is drained        over the leg, or by another detour, answered since the leg, or that one
     over the leg   good for the wait to restore, the hold-down over, a last burst answered       the leg
 """
 
@@ -71,7 +72,7 @@ class LegDetour:
         self._change: _Change | None = None
         self._is_verified = False
         self._asked: tuple[Session, ...] = ()
-        self._moved_at = self._proof_at = self._verify_at = self._next = 0
+        self._moved_at = self._drained_at = self._proof_at = self._verify_at = self._next = 0
         self._banned: dict[tuple[str, ...], int] = {}
         self._reasserts: deque[int] = deque(maxlen=MAX_REASSERTS)
 
@@ -155,7 +156,9 @@ class LegDetour:
         return self.in_use is None and _has_just_died(self._watch.leg, now)
 
     def _is_shaken(self, now: int) -> bool:
-        """Whether anything speaks against the detour in use, or it has been condemned lately."""
+        """Whether anything speaks against the detour in use, or it has been condemned or drained lately."""
+        if self._drained_at and now - self._drained_at <= SEEK_NS:
+            return True
         group = None if self.in_use is None else self._watch.group(self.in_use)
         return group is not None and (group.is_suspect or _has_just_died(group, now))
 
@@ -200,25 +203,35 @@ class LegDetour:
     # --- around it ---
 
     def _look_after(self, detour: Detour, now: int) -> Iterator[Output]:
-        leg, group = self._watch.leg, self._watch.group(detour)
+        group = self._watch.group(detour)
         if self._verify_at and now >= self._verify_at:
             yield from self._verify(detour, now)
         if self._change is not None:
             return
         if group.is_suspect:
             self._watch.press(now, group)
-        if group.is_down and not self._is_paused():
+        is_drained = self._parts.views.is_admin_down(detour.relay, now)
+        self._drained_at = (self._drained_at or now) if is_drained else 0
+        if (group.is_down or is_drained) and not self._is_paused():
+            yield from self._leave(detour, now)
+        if not (self.is_switching or group.is_down):
+            yield from self._go_home(now)
+
+    def _leave(self, detour: Detour, now: int) -> Iterator[Output]:
+        """Take what answers in place of a detour that is dead, or whose relay is about to go."""
+        leg, group = self._watch.leg, self._watch.group(detour)
+        since, why = self._drained_at, "is being drained"
+        if group.is_down:
+            since, why = group.suspect_since or group.down_since, "does not answer"
+        if group.is_down or now - since <= SEEK_NS:
             self._watch.press(now, group)
-            # Without a rule of ours traffic is where the mesh has it: no budget is in the way of that.
-            if leg.is_good and not leg.is_suspect:
-                yield from self._begin(_Change(None, (f"{detour.relay} does not answer, the leg does",)))
-                return
-            other = self._find(group.suspect_since or group.down_since, now)
-            if other is not None and self._is_enforcing and not self._is_held(now):
-                because = (f"{detour.relay} does not answer, {other.relay} does",)
-                yield from self._begin(_Change(other, because))
+        # Without a rule of ours traffic is where the mesh has it: no budget is in the way of that.
+        if leg.is_good and not leg.is_suspect and (group.is_down or leg.verified_since(since)):
+            yield from self._begin(_Change(None, (f"{detour.relay} {why}, the leg answers",)))
             return
-        yield from self._go_home(now)
+        other = self._find(since, now)
+        if other is not None and self._is_enforcing and not self._is_held(now):
+            yield from self._begin(_Change(other, (f"{detour.relay} {why}, {other.relay} answers",)))
 
     def _verify(self, detour: Detour, now: int) -> Iterator[Output]:
         """What follows real traffic has to arrive: else the rule moves nothing, or moves it wrongly."""
@@ -276,7 +289,7 @@ class LegDetour:
             return
         was, had = self.in_use, self.rules()
         self.in_use, self._moved_at, self._next = change.target, now, now
-        self._proof_at = self._verify_at = 0
+        self._proof_at = self._verify_at = self._drained_at = 0
         self._is_verified = False
         if change.target is None:
             self._damper.record(now, is_failover=False)

@@ -82,6 +82,39 @@ def test_a_relay_that_is_being_drained_is_passed_over():
     assert {BY_NEIGHBOUR} == bench.rules
 
 
+def test_a_relay_that_is_drained_later_is_left_for_another_that_answers():
+    """While it still forwards: nothing is lost."""
+    bench = _on_detour()
+    bench.parts.views.note(_node("a1"), Banner(is_admin_down=True), bench.now)
+    bench.run(2 * SECOND)
+
+    assert {BY_NEIGHBOUR} == bench.rules
+    assert ("a1 is being drained, a2 answers",) == bench.said[-1].because
+
+
+def test_a_relay_that_is_drained_later_is_left_for_the_leg_where_that_answers():
+    """Before the hold-down is over."""
+    bench = _on_detour()
+    bench.answers = lambda _plan: True
+    bench.run(1500 * MS)
+    assert {RULE} == bench.rules
+    bench.parts.views.note(_node("a1"), Banner(is_admin_down=True), bench.now)
+    bench.run(1500 * MS)
+
+    assert set() == bench.rules
+
+
+def test_a_relay_that_is_drained_is_kept_where_nothing_else_answers():
+    """It forwards until it goes."""
+    bench = _on_detour()
+    bench.answers = lambda plan: plan.path == BY_A1 or plan.layer is Layer.EFFECTIVE
+    bench.run(20 * SECOND)
+    bench.parts.views.note(_node("a1"), Banner(is_admin_down=True), bench.now)
+    bench.run(5 * SECOND)
+
+    assert {RULE} == bench.rules
+
+
 def test_the_leg_is_taken_again_when_it_has_been_well_for_long_enough():
     """The hold-down is 5 s and the wait to restore 2 s here; a last burst has the final word."""
     bench = _on_detour()
