@@ -140,10 +140,18 @@ def test_only_the_way_back_over_the_overlay_is_dead():
     """The gateway's frames to a worker are lost (a missing FDB entry): pods do not need them, and nothing moves."""
     world = _well()
     world.faults.append(lambda leg, _flow, _rng: leg.kind == "overlay" and (leg.source, leg.target) == ("a1", "a3"))
-    world.run(60 * SECOND)
+    world.run(90 * SECOND)
+    asked = _asked_around(world, "a3")
+    world.run(30 * SECOND)
 
     assert world.carries("a3", "b3")
     assert [] == world.switches
+    assert _asked_around(world, "a3") - asked <= 14, "two ways, each every five seconds"
+
+
+def _asked_around(world: StarWorld, name: str) -> int:
+    sessions = world.nodes[name].engine.state.schedule.sessions
+    return sum(session.sent for session in sessions if is_detour(session.plan.path))
 
 
 def test_a_detour_that_dies_is_left_for_another_and_for_the_leg():

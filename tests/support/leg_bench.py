@@ -19,6 +19,7 @@ from meshwatchd.core.probing.packet_budget import Allowance
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.session.session import Outcome
+from meshwatchd.model.detour import is_detour
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import ApplySwitch, Output, SessionPlan
 from meshwatchd.model.plan import Rule
@@ -46,6 +47,7 @@ class LegBench:
         answers: whether a probe of a session is answered, 3 ms after it left.
         is_obeying: whether the kernel does what it is asked for.
         rules: that it holds.
+        looks: how often the leg was looked at.
         said: what came out, but for what the kernel was asked for.
     """
 
@@ -55,6 +57,7 @@ class LegBench:
         self.now = START
         self.answers: Answers = lambda _plan: True
         self.is_obeying = True
+        self.looks = 0
         self.rules: set[Rule] = set()
         self.said: list[Any] = []
         self.schedule = Schedule(used, random.Random(3), name)
@@ -78,6 +81,10 @@ class LegBench:
         self.schedule.use_paths([0], self.now)
         self.schedule.start(plans, self.now, kinds_of(planner, plans), known)
         self._take(self.leg.change(planner, self.now, is_enforcing=is_enforcing))
+
+    def asked_around(self) -> int:
+        """How many probes have left by detours."""
+        return sum(session.sent for session in self.schedule.sessions if is_detour(session.plan.path))
 
     def run(self, duration_ns: int) -> None:
         """From deadline to deadline."""
@@ -112,6 +119,7 @@ class LegBench:
     def _review(self) -> None:
         due = self.leg.deadline()
         if due is not None and due <= self.now:
+            self.looks += 1
             self._take(self.leg.review(self.now))
         self.schedule.use_paths([PRIMARY, *self.leg.numbers()], self.now)
 

@@ -140,7 +140,8 @@ class LegDetour:
 
     def review(self, now: int) -> Iterator[Output]:
         """Look at the leg and at what goes around it."""
-        is_busy = bool(self._proof_at) or self._watch.is_in_doubt(now) or self._is_seeking(now) or self._is_shaken(now)
+        is_in_doubt = self._watch.is_in_doubt(now) and not self._watch.leg.is_down
+        is_busy = bool(self._proof_at) or is_in_doubt or self._is_seeking(now) or self._is_shaken(now)
         self._next = now + (BUSY_NS if is_busy else REST_NS)
         if self._verify_at:
             self._next = min(self._next, max(now, self._verify_at))

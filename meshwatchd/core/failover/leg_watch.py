@@ -18,6 +18,7 @@ from meshwatchd.core.failover.operator_holds import Orders
 from meshwatchd.core.failover.topology_change_hold import Unrest
 from meshwatchd.core.probing.detour_plan import leg_plans
 from meshwatchd.core.probing.packet_budget import BURST_BUDGET, Allowance, Share, Use
+from meshwatchd.core.probing.round_robin import GIVEN_UP_NS
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.session.session import Outcome, Session
@@ -122,8 +123,9 @@ class LegWatch:
             was = group.suspect_since, group.down_since
             group.observe(session, outcome, now)
             is_news = was != (group.suspect_since, group.down_since)
-        if outcome is Outcome.MISS and (index in self._own or group is self.leg):
-            self._doubted_until, is_news = now + DOUBT_NS, True
+        is_news_of_leg = group is self.leg or (index in self._own and _was_heard(session, now))
+        if outcome is Outcome.MISS and is_news_of_leg:
+            self._doubted_until, is_news = now + DOUBT_NS, is_news or not self.leg.is_down
         return is_news
 
     def is_in_doubt(self, now: int) -> bool:
@@ -174,6 +176,11 @@ class LegWatch:
             return False
         self._parts.schedule.confirm(asked, now, rounds=rounds)
         return True
+
+
+def _was_heard(session: Session, now: int) -> bool:
+    """Whether its silence is new: a gateway without a daemon, or one that misses an entry, says nothing for good."""
+    return session.is_proven and now - session.last_heard <= GIVEN_UP_NS
 
 
 def tally(sessions: Iterable[Session], instant: int) -> tuple[int, int]:

@@ -65,6 +65,29 @@ def test_what_the_overlay_to_the_gateway_loses_proves_nothing():
     assert (set(), []) == (bench.rules, bench.said)
 
 
+@pytest.mark.parametrize("is_known", [True, False], ids=["lost", "never answered"])
+def test_a_silence_that_lasts_and_harms_nobody_keeps_no_node_busy(is_known):
+    """An entry that the gateway's overlay misses, or a gateway without a daemon."""
+    bench = ready() if is_known else LegBench()
+    bench.answers = lambda plan: not (plan.layer is Layer.OVERLAY and plan.path == NO_PATH)
+    bench.run(70 * SECOND)
+    asked, looks = bench.asked_around(), bench.looks
+    bench.run(30 * SECOND)
+
+    assert bench.asked_around() - asked <= 14, "two ways, each every five seconds"
+    assert bench.looks - looks <= 40
+
+
+def test_a_leg_that_has_been_down_for_long_keeps_no_node_busy():
+    """Traffic goes around it, and what is asked over the leg at rest tells when it is well."""
+    bench = _on_detour()
+    bench.run(5 * SECOND)
+    looks = bench.looks
+    bench.run(30 * SECOND)
+
+    assert bench.looks - looks <= 40
+
+
 def test_the_next_candidate_is_taken_where_the_first_does_not_answer():
     """By the neighbour's own leg."""
     bench = ready()
