@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from meshwatchd.core.membership.own_networks import OwnNetworks
+from meshwatchd.core.routes.detours import Places
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.mesh_profile import TRAITS, Profile, Trait, Unrecognised, traits_of
 from meshwatchd.model.settings import MeshSettings, Settings
@@ -69,6 +70,7 @@ class Recogniser:
         self._profiles = profiles
         self._found: MeshSettings | None = None
         self._own_networks = OwnNetworks()
+        self._places = Places(settings.kernel.table_base)
 
     def recognise(self, snapshot: Snapshot) -> Topology | Unrecognised:
         """The mesh as of a snapshot; what was found out once stays valid while nothing new is found out.
@@ -85,7 +87,9 @@ class Recogniser:
         if isinstance(topology, Topology):
             contradictions = self._own_networks.compare(snapshot, mesh, self._node)
             refused = tuple(dict.fromkeys(each.prefix for each in contradictions))
-            detours = topology.detours if self.settings.submariner.leg_detour else ()
+            detours = (
+                self._places.keep(topology.detours, snapshot.routes) if self.settings.submariner.leg_detour else ()
+            )
             topology = msgspec.structs.replace(topology, refused=refused, windows=snapshot.windows, detours=detours)
             self._found = snapshot.mesh or self._found
             self.settings = msgspec.structs.replace(self.settings, mesh=mesh)

@@ -15,8 +15,10 @@ pod's traffic is steered by a selector.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
+
+import msgspec
 
 from meshwatchd.model.detour import MAX_DETOURS, Detour
 from meshwatchd.model.ids import NodeName
@@ -34,6 +36,38 @@ FIRST_SLOT: Final = 40
 
 LAST_OVERRIDE: Final = 19
 """Behind those of pairs, of which many may share one: a detour is for what no pair has moved."""
+
+
+class Places:
+    """Has each relay keep its place, and with that its table, while nodes come and go.
+
+    A rule that leads traffic to a table must not find another relay in it, nor have to be removed since the same relay
+    is in another. What an earlier process has given is read from its tables.
+    """
+
+    def __init__(self, base: int) -> None:
+        self._first = base + FIRST_TABLE
+        self._known: dict[NodeName, int] = {}
+
+    def keep(self, detours: Sequence[Detour], routes: Iterable[Route]) -> tuple[Detour, ...]:
+        """The same detours in the places of before; `routes` are those of our tables in the kernel."""
+        known = self._known or self._read(detours, routes)
+        held = {each.relay: known[each.relay] for each in detours if each.relay in known}
+        # What a relay that is gone had is given away last: it may have been gone for a moment.
+        absent = {place for relay, place in known.items() if relay not in held}
+        for each in (each for each in detours if each.relay not in held):
+            free = [place for place in range(MAX_DETOURS) if place not in held.values()]
+            held[each.relay] = min((place in absent, place != each.place, place) for place in free)[2]
+        self._known = {relay: place for relay, place in known.items() if place not in held.values()} | held
+        return tuple(msgspec.structs.replace(each, place=held[each.relay]) for each in detours)
+
+    def _read(self, detours: Sequence[Detour], routes: Iterable[Route]) -> dict[NodeName, int]:
+        relays = {(each.via, each.device): each.relay for each in detours}
+        if len(relays) < len(detours):
+            return {}  # one router is the next hop of several
+        traffic = (each for each in routes if 0 <= each.table - self._first < MAX_DETOURS)
+        places = {(each.via, each.dev): each.table - self._first for each in traffic}
+        return {relay: places[way] for way, relay in relays.items() if way in places}
 
 
 def remote_leaders(topology: Topology) -> tuple[Node, ...]:

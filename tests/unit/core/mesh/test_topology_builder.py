@@ -8,6 +8,7 @@ import pytest
 from meshwatchd.core.mesh.topology_builder import Recogniser, Surroundings
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.mesh_profile import Unrecognised
+from meshwatchd.model.plan import Route
 from meshwatchd.model.settings import DaemonSettings, Settings
 from meshwatchd.model.snapshot import Link, Snapshot, Vxlan
 from meshwatchd.model.topology import Topology
@@ -116,3 +117,36 @@ def test_no_way_around_a_leg_is_known_where_that_is_switched_off():
     seen = star_snapshot("a3", star_mesh())
     known = [_recogniser(each).recognise(seen) for each in (declared, detouring(declared))]
     assert [[], ["a1", "a2"]] == [[str(each.relay) for each in topology.detours] for topology in known]
+
+
+def _places(recogniser, snapshot):
+    return {str(each.relay): each.place for each in recogniser.recognise(snapshot).detours}
+
+
+def test_a_way_around_a_leg_keeps_its_place_when_nodes_come_and_go():
+    """Its table is where the rule of traffic leads."""
+    mesh = star_mesh()
+    first = next(each for each in mesh.node if each.name == "a1")
+    added = msgspec.structs.replace(first, name=NodeName("a0"), node_ip="10.244.9.1", overlay_ip="240.168.100.19")
+    wider = msgspec.structs.replace(mesh, node=(*mesh.node, added))
+    narrower = msgspec.structs.replace(wider, node=tuple(each for each in wider.node if each.name != "a2"))
+    recogniser = _recogniser(detouring(msgspec.structs.replace(settings_for("a3"), mesh=mesh)))
+
+    def shown(of):
+        return msgspec.structs.replace(star_snapshot("a3", of), mesh=of)
+
+    assert {"a1": 0, "a2": 1} == _places(recogniser, shown(mesh))
+    assert {"a1": 0, "a2": 1, "a0": 2} == _places(recogniser, shown(wider))
+    assert {"a1": 0, "a0": 2} == _places(recogniser, shown(narrower))
+    assert {"a1": 0, "a2": 1, "a0": 2} == _places(recogniser, shown(wider))
+
+
+def test_the_first_places_are_those_of_an_earlier_process():
+    """As its tables show: a rule that is adopted must lead by whom it has led before."""
+    declared = detouring(msgspec.structs.replace(settings_for("a3"), mesh=star_mesh()))
+    routes = tuple(
+        Route(dst="10.245.0.0/16", table=table, dev="eth0", via=f"lan-of-a{number}")
+        for table, number in ((7782, 1), (7780, 2), (7783, 2), (7785, 1))
+    )
+    shown = msgspec.structs.replace(star_snapshot("a3", star_mesh()), routes=routes)
+    assert {"a1": 2, "a2": 0} == _places(_recogniser(declared), shown)
