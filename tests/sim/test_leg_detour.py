@@ -231,6 +231,35 @@ def test_nothing_moves_while_an_operator_has_paused_it():
     assert world.run_until(lambda: {"a3": "a1"} == world.in_kernels(), limit_ns=20 * SECOND), world.story()
 
 
+def test_an_operator_brings_traffic_home_where_the_leg_is_good():
+    """Before hold-down and wait to restore are over, never onto a broken leg, and first as a dry run."""
+    world = _well()
+    world.faults.append(leg_dead("a3"))
+    assert world.run_until(lambda: {"a3": "a1"} == world.in_kernels(), limit_ns=2 * SECOND), world.story()
+    world.run(500 * MS)
+    refused = world.operate("a3", _failback(1))
+    assert (False, "the leg to a1 is not good now; a broken path is never used") == (refused.is_accepted, refused.text)
+    world.faults.clear()
+    leg = world.nodes["a3"].engine.state.leg
+    assert world.run_until(lambda: not leg.why_stay(), limit_ns=4 * SECOND), world.story()
+    dry = world.operate("a3", _failback(2, is_dry_run=True))
+    assert (True, ("ip rule del pref 5479 from all lookup 7780 protocol 117",)) == (dry.is_accepted, dry.operations)
+    assert {"a3": "a1"} == world.in_kernels()
+    done = world.operate("a3", _failback(3))
+    assert (True, dry.operations) == (done.is_accepted, done.operations)
+    world.run(50 * MS)
+
+    assert {} == world.in_kernels() == world.detours()
+    (left,) = world.facts(DetourLeft)
+    assert isinstance(left.fact, DetourLeft)
+    assert "eve" in left.fact.because[0]
+    assert "rank 0 is in use already" == world.operate("a3", _failback(4)).text
+
+
+def _failback(request: int, *, is_dry_run: bool = False) -> OperatorRequested:
+    return OperatorRequested(request=request, name="eve", verb=OperatorVerb.FAILBACK, is_dry_run=is_dry_run)
+
+
 def test_a_kernel_that_refuses_the_rule_is_asked_again_later():
     """Traffic is where it was meanwhile, and the next candidate is tried."""
     world = _well()

@@ -121,6 +121,24 @@ class LegDetour:
         self._moved_at = now
         self._verify_at = now + ADOPT_NS if self.in_use is not None else 0
 
+    # --- operators ---
+
+    def way_home(self) -> tuple[str, ...]:
+        """The operations that have traffic take the leg again."""
+        return self._render(Switch(delete=self.rules()))
+
+    def why_stay(self) -> str:
+        """Why traffic cannot be brought back to the leg now, or nothing."""
+        if self.is_switching:
+            return "a move is under way; try again in a second"
+        leg = self._watch.leg
+        is_well = leg.is_good and not leg.is_suspect
+        return "" if is_well else f"the leg to {self._watch.leader} is not good now; a broken path is never used"
+
+    def go_home(self, why: str) -> Iterator[Output]:
+        """Take the leg again, which is good, without any wait."""
+        yield from self._begin(_Change(None, (why,)))
+
     # --- what is seen ---
 
     def deadline(self) -> int | None:

@@ -37,6 +37,8 @@ def answer(state: EngineState, event: OperatorRequested, now: int) -> Iterator[O
         yield _refuse(event, TOO_WORDY)
     elif refusal := why_root_only(event):
         yield _refuse(event, refusal)
+    elif event.verb is OperatorVerb.FAILBACK and state.leg.in_use is not None:
+        yield from _answer_way_home(state, event)
     elif event.verb in MOVES:
         yield from _answer_move(state, event, now)
     else:
@@ -73,6 +75,20 @@ def _answer_move(state: EngineState, event: OperatorRequested, now: int) -> Iter
         yield from _stand_by(controller, state.memory.orders, order)
         yield from controller.negotiation.propose(target, Reason.OPERATOR, now)
         text = f"asked to {words}; {_until(event, target)}"
+        yield ReplyOperator(request=event.request, is_accepted=True, text=text, operations=operations)
+
+
+def _answer_way_home(state: EngineState, event: OperatorRequested) -> Iterator[Output]:
+    """Whichever location was named: a detour carries what this node sends to all of them."""
+    operations, words = state.leg.way_home(), "send what is for other locations over this node's own leg again"
+    problem = _problem_of_mode(state) or state.leg.why_stay()
+    if problem:
+        yield _refuse(event, problem, operations)
+    elif event.is_dry_run:
+        yield ReplyOperator(request=event.request, is_accepted=True, text=f"would {words}", operations=operations)
+    else:
+        yield from state.leg.go_home(f"{event.name or 'an operator'} asked for it, and the leg is good")
+        text = f"asked to {words}; automatic failover stays in force"
         yield ReplyOperator(request=event.request, is_accepted=True, text=text, operations=operations)
 
 
@@ -134,8 +150,8 @@ def _problem(state: EngineState, controller: PairController, target: Path) -> st
     """Why the request cannot be carried out from here, or nothing."""
     if target is controller.mover.active:
         return f"rank {target.rank} is in use already"
-    if state.settings.daemon.mode is not Mode.ENFORCE:
-        return f"this daemon runs in {state.settings.daemon.mode} mode; set daemon.mode to enforce"
+    if problem := _problem_of_mode(state):
+        return problem
     if controller.parting is not None:
         return "the mesh has just changed and traffic is leaving a path that is gone; try again in some seconds"
     relays = target.relays if not target.is_primary else controller.mover.active.relays
@@ -146,6 +162,11 @@ def _problem(state: EngineState, controller: PairController, target: Path) -> st
     if controller.mover.state not in (MoveState.IDLE, MoveState.VERIFYING):
         return "a move is under way; try again in a second"
     return ""
+
+
+def _problem_of_mode(state: EngineState) -> str:
+    mode = state.settings.daemon.mode
+    return "" if mode is Mode.ENFORCE else f"this daemon runs in {mode} mode; set daemon.mode to enforce"
 
 
 def _describe(controller: PairController, target: Path) -> str:
