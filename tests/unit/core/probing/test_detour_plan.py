@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from meshwatchd.core.probing.detour_plan import NEAR, kinds_of, lay_out, leg_plans, ports_answered
 from meshwatchd.core.probing.intervals import Rates
 from meshwatchd.model.detour import is_detour
-from meshwatchd.model.ids import FlowClass, Layer
+from meshwatchd.model.ids import FlowClass, Layer, NodeName
+from meshwatchd.model.mesh_profile import SUBMARINER
 from meshwatchd.model.settings import MS, SECOND, ProbeSettings
+from meshwatchd.model.topology import Topology
+from meshwatchd.profiles import PROFILES
+from tests.sim.star import star_mesh, star_snapshot
 from tests.support.lab_mesh import planner_of
 from tests.support.leg_bench import star_planner
 
@@ -53,10 +59,35 @@ def test_a_worker_asks_over_its_leg_at_the_profile_s_pace():
 
 
 def test_a_leader_of_many_is_asked_as_often_as_one_of_a_few():
-    """All workers together; one pace for NEAR of them."""
-    planner, plans = _plans()
-    assert 3 <= NEAR
-    assert all(kinds_of(planner, plans)[plan.session].interval_ns for plan in leg_plans(planner, plans))
+    """All workers together; one pace for NEAR of them. So is whom the detour in use leads by."""
+    planner = star_planner("a3", _of_many(2 * NEAR + 1))
+    plans = lay_out(planner, has_standby=True, has_detours=True)
+    kinds = kinds_of(planner, plans)
+
+    assert {FlowClass.PINNED: 3 * 50 * MS, FlowClass.FRESH: 3 * 200 * MS} == {
+        plan.flow: kinds[plan.session].interval_ns for plan in leg_plans(planner, plans)
+    }
+    assert {3 * 200 * MS} == {kinds[plan.session].used_ns for plan in plans if is_detour(plan.path)}
+
+
+def _of_many(count):
+    """The topology of a3 in a location of so many nodes."""
+    mesh = star_mesh()
+    first = next(each for each in mesh.node if each.name == "a2")
+    more = tuple(
+        msgspec.structs.replace(
+            first,
+            name=NodeName(f"a{number}"),
+            node_ip=f"10.244.{number}.1",
+            pod_cidr=f"10.244.{number}.0/24",
+            overlay_ip=f"240.168.100.{number + 10}",
+        )
+        for number in range(4, count + 1)
+    )
+    wider = msgspec.structs.replace(mesh, node=(*mesh.node, *more))
+    topology = PROFILES[SUBMARINER].recognise(star_snapshot("a3", wider), wider, NodeName("a3"))
+    assert isinstance(topology, Topology)
+    return topology
 
 
 def test_leaders_answer_where_others_ask_by_detours():
