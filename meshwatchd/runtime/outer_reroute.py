@@ -99,7 +99,7 @@ class Rerouting:
         self._standing = self._left = Provision()
         self._told: dict[str, tuple[WayState, str]] = {}
         self._last_said: tuple[AuditFinding, ...] = ()
-        self._is_there = asyncio.Event()
+        self._is_there, self._is_elsewhere, self._is_due = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._has_looked, self._began_ns = False, clock()
         self._is_withdrawing = False
 
@@ -128,6 +128,7 @@ class Rerouting:
             sessions = [each for each in status.sessions if each.layer in _LAYERS]
             lost = {each.peer for each in sessions if each.state in _LOST}
             self._reroute.suspect(lost - {each.peer for each in sessions if each.state == _UP})
+            self._wake()
 
     def see(self, snapshot: Snapshot) -> None:
         """Take in the kernel and the mesh; with the first one what an earlier process has left."""
@@ -137,12 +138,15 @@ class Rerouting:
             # The engine may ask for its objects before this process has heard which mesh this is.
             self._left = self._leftovers(snapshot)
             self._standing = self._left if self._is_allowed else Provision()
+            self._wake()
         if not mesh.node:
             return
         if Trait.HOST_ROUTED not in traits_of((mesh.profile,), mesh.traits):
             self._is_there.clear()
+            self._is_elsewhere.set()
             self._reroute.forget()
         else:
+            self._is_elsewhere.clear()
             self._is_there.set()
             self._reroute.see(snapshot, mesh)
             if not self._has_looked and self._is_allowed:
@@ -152,6 +156,7 @@ class Rerouting:
             self._has_looked = True
             self._is_withdrawing = self._left != Provision() and not self._reroute.ways
         self._renew()
+        self._wake()
 
     def standing(self) -> Provision:
         """What has to stand in the kernel beside what the engine wants."""
@@ -163,6 +168,8 @@ class Rerouting:
         yield from self._said()
 
     def _said(self) -> tuple[AuditFinding, ...]:
+        if not self._reroute.ways:
+            return ()
         kernel, ports = self._settings.kernel, self._ports()
         terms = Terms(window=self._window(), kernel=kernel, ports=ports, is_allowed=self._is_allowed)
         return tuple(audit_outer_ways(self._reroute, terms))
@@ -199,12 +206,36 @@ class Rerouting:
         return removed
 
     async def _serve(self) -> None:
-        await self._is_there.wait()
-        await self._desk.serve()
+        """Answer others for as long as the mesh is of this kind; in any other the ports are closed."""
+        while True:
+            await self._is_there.wait()
+            async with asyncio.TaskGroup() as group:
+                serving = group.create_task(self._desk.serve())
+                await self._is_elsewhere.wait()
+                serving.cancel()
+
+    def _wake(self) -> None:
+        """Have rounds begin where anything is to be done in them."""
+        if self._is_busy():
+            self._is_due.set()
+
+    def _is_busy(self) -> bool:
+        """Whether any node is looked at, or anything of that is left: in the kernel, or as what was reported last."""
+        is_left = not self._has_looked and self._left != Provision()
+        return bool(
+            self._reroute.ways
+            or is_left
+            or self._is_withdrawing
+            or self._standing != Provision()
+            or self._told
+            or self._last_said
+        )
 
     async def _watch(self, kernel: StandingKernel, tell: Callable[[], None]) -> None:
+        """Rounds, while there is anything to be done in them."""
         began_ns = self._clock()
         while True:
+            await self._is_due.wait()
             # A round in which nobody answers takes most of its time.
             await self._rest(max(0, began_ns + ROUND_NS - self._clock()) / SECOND)
             began_ns = self._clock()
@@ -215,6 +246,8 @@ class Rerouting:
             self._renew()
             if self._report():
                 tell()
+            if not self._is_busy():
+                self._is_due.clear()
 
     async def round(self) -> None:
         """Ask what is due, and take the answers in."""
@@ -247,8 +280,9 @@ class Rerouting:
         """Have the kernel changed where something else is wanted."""
         if not self._has_looked:
             return
-        settings = self._settings
-        wanted = self._reroute.provision(self._window(), settings.kernel, settings.probe.port, self._ports())
+        settings, wanted = self._settings, Provision()
+        if self._reroute.ways:
+            wanted = self._reroute.provision(self._window(), settings.kernel, settings.probe.port, self._ports())
         if wanted != self._standing:
             self._standing = wanted
             if self._work is not None:

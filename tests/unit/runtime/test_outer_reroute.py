@@ -26,6 +26,14 @@ ON = CiliumSettings(outer_reroute=True)
 LEFT = Route(table=7797, dst="10.82.0.11/32", dev="eth0", via="10.81.0.12", src="10.81.0.11")
 LEFT_RULE = Rule(priority=5410, table=7797, iif="lo", dport=(8472, 8472))
 STANDBY = Rule(priority=5400, table=7799, iif="mw0")
+RUNNER = asyncio.Runner()
+"""Events belong to a loop, and rounds of one stage go on where those before have ended."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _runner():
+    yield
+    RUNNER.close()
 
 
 def _sessions(state, *names):
@@ -52,6 +60,7 @@ class Stage:
     def __init__(self, settings=None, *, mode=Mode.ENFORCE, cilium=ON):
         self.now, self.renewed, self.lines, self.asked = 0, 0, [], []
         self.is_armed, self.until, self.is_over = True, 0, asyncio.Event()
+        self.rests, self.serving = 0, 0
         self.answers = {Way.VOUCHED: WayAnswer(), Way.RELAYED: WayAnswer(seen=node_ip("e1"))}
         settings = settings or Settings(daemon=DaemonSettings(node="e1", mode=mode), cilium=cilium)
         self.rerouting = Rerouting(settings, log=self, desk=self, clock=lambda: self.now, rest=self.rest)
@@ -63,7 +72,11 @@ class Stage:
 
     async def serve(self):
         """As the desk."""
-        await asyncio.Event().wait()
+        self.serving += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.serving -= 1
 
     def bind(self, bindings):
         """As the desk."""
@@ -85,6 +98,7 @@ class Stage:
 
     async def rest(self, seconds):
         """Until the next round."""
+        self.rests += 1
         self.now += round(seconds * 1e9)
         if self.now >= self.until:
             self.is_over.set()
@@ -107,12 +121,20 @@ class Stage:
             self.until, self.is_over = self.now + count * ROUND_NS, asyncio.Event()
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(duty) for duty in duties]
-                await self.is_over.wait()
+                await self._until_over()
                 for task in tasks:
                     task.cancel()
 
-        asyncio.run(scenario())
+        RUNNER.run(scenario())
         return told
+
+    async def _until_over(self):
+        """So long as rounds go on; without any the time passes at once."""
+        before, turns = -1, 0
+        while not self.is_over.is_set() and turns < 50:
+            before, turns = self.rests, turns + 1 if self.rests == before else 0
+            await asyncio.sleep(0)
+        self.now = max(self.now, self.until)
 
     def said(self):
         """Findings."""
@@ -216,6 +238,50 @@ def test_in_another_mesh_nobody_is_asked():
     stage.lose("w1")
     stage.rounds(2)
     assert stage.asked
+
+
+def test_where_nothing_is_missed_nothing_wakes():
+    """In whatever mesh: half a second is dear on a battery, and each round would read links and ports."""
+    stage = Stage()
+    stage.rounds(20)
+    stage.see()
+    stage.lose("w1", state="up")
+    stage.rounds(20)
+    assert 0 == stage.rests
+    stage.answers[Way.OVERLAY] = WayAnswer()
+    stage.lose("w1")
+    stage.rounds(2)
+    assert 2 == stage.rests
+    stage.rounds(20)
+    stage.lose()
+    stage.rounds(2)
+    assert [] == stage.said()
+    before = stage.rests
+    stage.rounds(20)
+    assert before == stage.rests
+    stage.lose("w1")
+    stage.rounds(2)
+    assert before < stage.rests
+
+
+def test_the_ports_are_closed_where_the_mesh_becomes_another_kind():
+    """And opened again with it."""
+    stage, served = Stage(), []
+
+    async def scenario():
+        serve, watch = stage.rerouting.duties(FakeKernel("eth0"), lambda: None)
+        watch.close()
+        async with asyncio.TaskGroup() as group:
+            duty = group.create_task(serve)
+            for profile in ("kilo", mesh().profile, "kilo", mesh().profile):
+                stage.see(declared=msgspec.structs.replace(mesh(), profile=profile))
+                for _ in range(9):
+                    await asyncio.sleep(0)
+                served.append(stage.serving)
+            duty.cancel()
+
+    asyncio.run(scenario())
+    assert [0, 1, 0, 1] == served
 
 
 def test_the_next_process_goes_on_from_the_route_in_the_kernel():
