@@ -22,7 +22,7 @@ class Way(StrEnum):
     DIRECT: to the node's own address, past every rule of ours.
     RELAYED: to the same address, through the neighbour that is tried or in use.
     OVERLAY: to the node's address among its pods, inside of outer packets.
-    VOUCHED: to a neighbour, which asks the node directly and reports.
+    VOUCHED: to a neighbour, which asks the node at both of its addresses and reports.
     """
 
     DIRECT = "direct"
@@ -73,7 +73,7 @@ class WayAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         seen: the source address that the request arrived with.
-        is_reached: VOUCHED: the neighbour reaches the node directly.
+        is_reached: VOUCHED: the neighbour reaches the node directly, and in the overlay.
         is_willing: VOUCHED: it forwards packets, and nobody has taken it out of service.
     """
 

@@ -3,7 +3,7 @@
     asker                                   asked
       --- ASK(nonce) ------------------------>
       <-- REACHED(nonce, source it saw) ------
-      --- VOUCH(nonce, about a third) ------->   asks the third node directly
+      --- VOUCH(nonce, about a third) ------->   asks the third node directly and in the overlay
       <-- VOUCHED(nonce, what came of it) ----
 
     offset  bytes  content, big endian

@@ -21,6 +21,7 @@ class OuterWorld:
     Attributes:
         dead: directed pairs of nodes between which every packet is lost, unless it goes through a third.
         filtered: directed pairs of which outer packets alone are.
+        broken: nodes whose own overlay is: it loses what it sends and what comes in, on whatever way.
         stubborn: nodes that forward nothing, and do not know it: a filter of theirs, or their cloud's.
         hiding: nodes that put their own address into what they forward.
         deaf: nodes whose agent has ended: nobody asks and answers there, while packets pass as before.
@@ -31,6 +32,7 @@ class OuterWorld:
     def __init__(self, policy: PolicySettings | None = None) -> None:
         self.dead: set[tuple[str, str]] = set()
         self.filtered: set[tuple[str, str]] = set()
+        self.broken: set[str] = set()
         self.stubborn: set[str] = set()
         self.hiding: set[str] = set()
         self.down: set[str] = set()
@@ -58,7 +60,7 @@ class OuterWorld:
 
     def heal(self) -> None:
         """Lose nothing."""
-        for each in (self.dead, self.filtered, self.stubborn, self.hiding, self.down, self.deaf):
+        for each in (self.dead, self.filtered, self.broken, self.stubborn, self.hiding, self.down, self.deaf):
             each.clear()
 
     def relay(self, one: str, other: str) -> str:
@@ -125,7 +127,8 @@ class OuterWorld:
         return self._hop(one, relay, is_outer=is_outer) and is_forwarded
 
     def _outer(self, one: str, other: str, relay: str) -> bool:
-        return self._passes(one, other, relay, is_outer=True)
+        is_broken = one in self.broken or other in self.broken
+        return not is_broken and self._passes(one, other, relay, is_outer=True)
 
     def _acts(self, name: str) -> bool:
         return name not in self.down and name not in self.deaf
@@ -147,5 +150,6 @@ class OuterWorld:
         relay = question.relay
         if not (self._hop(asker, relay) and self._hop(relay, asker)) or relay in self.deaf:
             return None
-        is_reached = self._hop(relay, far) and self._hop(far, relay) and not is_deaf
+        is_host_reached = self._hop(relay, far) and self._hop(far, relay)
+        is_reached = is_host_reached and self.carries(relay, far) and not is_deaf
         return WayAnswer(is_reached=is_reached, is_willing=True)

@@ -132,6 +132,14 @@ def test_a_node_that_nobody_reaches_is_left_alone():
         assert not world.has_objects()
 
 
+def test_a_node_whose_own_overlay_is_broken_is_left_alone():
+    """By all others: its host answers, and every neighbour loses the same packets, so nobody advises a relay."""
+    world = OuterWorld()
+    world.broken = {"w1"}
+    for _ in world.run(60):
+        assert all(not way.vouchers and not way.is_tried for name in EAST for way in world.nodes[name].ways)
+
+
 @pytest.mark.parametrize("is_healed", [False, True])
 def test_a_relay_that_dies_is_left(is_healed):
     """For another one, or for the way of their own at once where that is well: no hold-down keeps it."""

@@ -75,12 +75,13 @@ def _desk(name, auth, port, *, is_willing=True, log=None):
 
 @contextlib.asynccontextmanager
 async def _serving(monkeypatch, *desks):
-    """Serve some desks, each at its own address: all share a machine."""
+    """Serve some desks, each at an address: its own one, or the one beside it. All share a machine."""
     async with asyncio.TaskGroup() as group:
         tasks = []
-        for desk in desks:
+        for each in desks:
+            desk, address = each if isinstance(each, tuple) else (each, ADDRESSES[each._node])
             tasks.append(group.create_task(desk.serve()))
-            monkeypatch.setattr(way_socket, "listen", partial(_bound, ADDRESSES[desk._node]))
+            monkeypatch.setattr(way_socket, "listen", partial(_bound, address))
             await asyncio.sleep(0.01)
         yield
         for task in tasks:
@@ -123,7 +124,7 @@ def test_a_neighbour_asks_the_node_itself_and_reports(auth, monkeypatch, is_will
 
     async def scenario():
         reporter = _desk("e2", auth, port, is_willing=is_willing)
-        async with _serving(monkeypatch, reporter, _desk("w1", auth, port)):
+        async with _serving(monkeypatch, reporter, _desk("w1", auth, port), (_desk("w1", auth, port), FAR.overlay)):
             reached = await _desk("e1", auth, port).ask(_question(Way.VOUCHED, relay="e2"), FAR, RELAY, 1500)
         async with _serving(monkeypatch, reporter):
             lost = await _desk("e1", auth, port).ask(_question(Way.VOUCHED, relay="e2"), FAR, RELAY, 1500)
@@ -136,6 +137,22 @@ def test_a_neighbour_asks_the_node_itself_and_reports(auth, monkeypatch, is_will
     assert reached.is_willing is (is_willing and forwards)
 
 
+@pytest.mark.parametrize("answering", [ADDRESSES["w1"], FAR.overlay], ids=["host", "overlay"])
+def test_a_neighbour_vouches_for_a_node_that_answers_at_both_addresses_alone(auth, monkeypatch, answering):
+    """A node whose own overlay is broken while its host answers would be vouched for by all, and no relay helps it."""
+    port = _free_port()
+
+    async def scenario():
+        async with _serving(monkeypatch, _desk("e2", auth, port), (_desk("w1", auth, port), answering)):
+            for _ in range(20):  # a busy machine answers too late now and then
+                found = await _desk("e1", auth, port).ask(_question(Way.VOUCHED, relay="e2"), FAR, RELAY, 1500)
+                if found is not None:
+                    return found.is_reached
+            return None
+
+    assert asyncio.run(scenario()) is False
+
+
 def test_silence_is_no_answer_and_neither_is_a_relay_that_is_not_known(auth):
     """Without any desk at the other end."""
     port = _free_port()
@@ -146,26 +163,30 @@ def test_silence_is_no_answer_and_neither_is_a_relay_that_is_not_known(auth):
     assert asyncio.run(desk.ask(_question(Way.DIRECT), strange, None, 1500)) is None
 
 
+def _signed(target="w1", kind=WayKind.ASK, nonce=1):
+    """A question of e1's to w1."""
+    keys = MeshKeys("e1", (MeshSecret(secret=SECRET),), Purpose.WAYS)
+    keys.admit("w1")
+    content = WayContent(sender=NodeName("e1"), target=NodeName(target), about=NodeName("e2"))
+    return encode(WayMessage(kind=kind, nonce=nonce, content=content), keys.sending("w1"))
+
+
 def test_questions_for_others_answers_and_too_many_of_them_are_passed_over(auth):
     """Signed and for this node, so many a second."""
-    desk, keys = _desk("w1", auth, 18_618), MeshKeys("e1", (MeshSecret(secret=SECRET),), Purpose.WAYS)
-    keys.admit("w1")
-
-    def datagram(target="w1"):
-        content = WayContent(sender=NodeName("e1"), target=NodeName(target))
-        return encode(WayMessage(kind=WayKind.ASK, nonce=1, content=content), keys.sending("w1"))
-
-    assert desk.read(datagram()) is not None
-    assert desk.read(datagram("e2")) is None
+    desk = _desk("w1", auth, 18_618)
+    assert desk.read(_signed()) is not None
+    assert desk.read(_signed("e2")) is None
     assert desk.read(b"noise" * 20) is None
-    answered = [desk.read(datagram()) is not None for _ in range(3 * way_desk.SIGNED_PER_S)]
+    datagram = _signed()
+    answered = [desk.read(datagram) is not None for _ in range(3 * way_desk.SIGNED_PER_S)]
     assert answered.count(True) <= 2 * way_desk.SIGNED_PER_S
 
 
-def test_without_keys_nothing_is_answered(tmp_path):
-    """And nothing is asked."""
+def test_without_keys_nothing_is_answered(auth, tmp_path):
+    """However well it is signed; and nothing is asked."""
     desk = _desk("w1", AuthSettings(key_file=str(tmp_path / "none")), 18_618)
-    assert desk.read(b"noise" * 20) is None
+    assert _desk("w1", auth, 18_618).read(_signed()) is not None
+    assert desk.read(_signed()) is None
     assert asyncio.run(desk.ask(_question(Way.DIRECT), FAR, None, 1500)) is None
 
 
