@@ -37,7 +37,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 def audit_outer_ways(reroute: OuterReroute, terms: Terms) -> Iterator[AuditFinding]:
     """One finding for each node that a neighbour reaches in this one's place."""
     for way in reroute.ways:
-        if way.state is WayState.SUSPECTED or not (way.is_tried or way.vouchers or way.reason):
+        if way.state is WayState.SUSPECTED or not (way.is_tried or way.vouchers):
             continue
         yield AuditFinding(
             code=FaultCode.OUTER_WAY_BROKEN,
@@ -63,9 +63,10 @@ def _sentences(way: OuterWay, terms: Terms) -> Iterator[str]:
         yield f"{far.name} answers neither at {far.address} nor in the overlay"
     if way.is_tried and relay is not None:
         yield f"packets through {relay.name} ({relay.address}) are being tried"
-        return
     if way.reason:
         yield f"{way.reason}: {_REMEDY.format(far.name)}"
+    if way.is_tried:
+        return
     voucher = next(iter(way.vouchers), None)
     if voucher is None:
         return

@@ -122,7 +122,7 @@ class OuterWay:
     Attributes:
         relay: the neighbour that is tried or in use.
         vouchers: neighbours that reach the node and forward, the preferred first; as they last said.
-        reason: why no neighbour is in use, in a sentence; empty where there is nothing to say.
+        reason: what was wrong with the neighbour that was left last, in a sentence; empty where none was.
         hold_ns: doubles with every way home that was tried in vain.
         has_been_rerouted: a neighbour has carried outer packets since this began.
     """
@@ -133,7 +133,7 @@ class OuterWay:
         self.state = WayState.SUSPECTED
         self.relay: Relay | None = None
         self.vouchers: tuple[Relay, ...] = ()
-        self.reason = ""
+        self.reason = self._hidden = ""
         self.hold_ns = hold_ns or policy.hold_down
         self._ways = {way: Streak() for way in (Way.DIRECT, Way.RELAYED, Way.OVERLAY)}
         self._rounds = 0
@@ -226,13 +226,13 @@ class OuterWay:
             return
         self._has_answered = self._has_answered or self._ways[Way.OVERLAY].answered > 0
         while (found := self._input(now, may_move=may_move, is_missed=is_missed)) is not None:
-            self._move(found, now)
+            self._move(found, now, may_move=may_move)
 
     def _is_own(self, question: WayQuestion, answer: WayAnswer) -> bool:
         """Whether a request arrived as this node's: who hides the source behind an address of its own is no relay."""
         if question.way is not Way.RELAYED or self.relay is None or answer.seen == self.relay.source:
             return True
-        self.reason = f"{self.relay.name} puts {answer.seen} in the place of this node's address"
+        self._hidden = f"{self.relay.name} puts {answer.seen} in the place of this node's address"
         return False
 
     def _asked(self, relays: Sequence[Relay]) -> Sequence[Relay]:
@@ -287,17 +287,20 @@ class OuterWay:
         is_well = direct.answered >= max(ANSWERED_ROUNDS, self._policy.wait_to_restore // ROUND_NS)
         return WayInput.WELL if is_well and not is_held else None
 
-    def _move(self, found: WayInput, now: int) -> None:
+    def _move(self, found: WayInput, now: int, *, may_move: bool) -> None:
         before, self.state = self.state, TRANSITIONS[self.state][found]
         if self.state is WayState.TRIED:
-            self.relay = self._candidate(now)
+            self.relay, self._hidden = self._candidate(now), ""
             self._ways[Way.RELAYED] = Streak()
+        elif before is WayState.TRIED and not may_move:
+            self.relay = None  # an operator has paused, which says nothing of the neighbour
         elif found is WayInput.REFUSED:
             self._refuse(before, now)
         elif before is WayState.RETURNING and found is WayInput.SILENT:
             self.hold_ns = min(max(2 * self.hold_ns, LEAST_NS), LONGEST_NS)
         if self.state is WayState.REROUTED:
-            self.reason, self._since_ns = "", now
+            self.reason = self._hidden = ""
+            self._since_ns = now
             self._is_verified, self.has_been_rerouted = False, True
             self.vouchers, self._has_answered = (), False
         if self.state in (WayState.REROUTED, WayState.RETURNING):
@@ -315,8 +318,10 @@ class OuterWay:
         wait_ns = min(2 * last_ns, LONGEST_NS) or REFUSED_NS
         self._refused[self.relay.name] = (now + wait_ns, wait_ns)
         what = "packets through" if before is WayState.TRIED else "packets of the overlay through"
-        self.reason = self.reason or f"{what} {self.relay.name} are not answered"
-        self.relay, self.vouchers = None, ()
+        self.reason = self._hidden or f"{what} {self.relay.name} are not answered"
+        self.relay = None
+        if before is WayState.RETURNING:
+            self.vouchers = ()  # nobody has been asked for long
 
 
 def _is_vouched(relay: Relay, answers: Mapping[WayQuestion, WayAnswer | None]) -> bool:

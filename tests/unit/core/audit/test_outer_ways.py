@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from meshwatchd.core.audit.outer_ways import Terms, audit_outer_ways
 from meshwatchd.core.routes.outer_reroute import OuterReroute
+from meshwatchd.core.routes.outer_way import WayState
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.outer_reroute import Way, WayAnswer
 from meshwatchd.model.rule_window import RuleWindow
@@ -35,9 +36,16 @@ def _said(made, *, is_allowed=False):
 
 
 def test_nothing_is_said_of_a_doubt_or_where_no_neighbour_reaches_the_node():
-    """The verdict of the probes names that."""
+    """The verdict of the probes names that; nor is anything after a relay in use, when the node itself reboots."""
     assert "" == _said(_after(3, Way.VOUCHED))
     assert "" == _said(_after(20))
+    assert "" == _said(_after(20, may_move=True), is_allowed=True)
+    made = _after(14, Way.VOUCHED, Way.RELAYED, may_move=True)
+    assert made.ways[0].is_rerouted
+    for now in range(14, 60):
+        made.observe(dict.fromkeys(made.questions()), now, may_move=True)
+    assert made.ways[0].state is WayState.BROKEN
+    assert "" == _said(made, is_allowed=True)
 
 
 def test_advice_has_the_exact_commands_and_the_switch():

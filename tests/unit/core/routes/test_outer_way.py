@@ -309,6 +309,42 @@ def test_a_trial_ends_with_an_operators_pause():
     assert stage.round() is WayState.BROKEN
 
 
+def test_a_pause_in_the_middle_of_a_trial_says_nothing_of_the_neighbour():
+    """It is tried again as soon as the pause is over, and no reason is given."""
+    stage = Stage()
+    stage.until(WayState.TRIED)
+    stage.may_move = False
+    assert stage.round() is WayState.BROKEN
+    assert stage.way.relay is None
+    assert "" == stage.way.reason
+    stage.may_move = True
+    assert stage.round() is WayState.TRIED
+
+
+def test_the_reason_is_that_of_the_last_trial():
+    """The first one hides the source, and the second one forwards nothing."""
+    stage = Stage()
+    stage.answers[Way.RELAYED] = WayAnswer(seen="10.81.0.12")
+    stage.until(WayState.TRIED)
+    stage.until(WayState.BROKEN)
+    stage.vouchers["e3"] = WayAnswer()
+    stage.until(WayState.TRIED)
+    assert RELAYS[1] == stage.way.relay
+    assert "e2 puts" in stage.way.reason
+    stage.answers[Way.RELAYED] = None
+    stage.round(TRIAL_ROUNDS)
+    assert "packets through e3 are not answered" == stage.way.reason
+
+
+def test_who_vouches_is_known_while_a_neighbour_is_refused():
+    """Or what is said of the way would be gone for a moment after each trial."""
+    stage = Stage()
+    stage.answers[Way.RELAYED] = None
+    stage.until(WayState.TRIED)
+    stage.until(WayState.BROKEN)
+    assert (RELAYS[0],) == stage.way.vouchers
+
+
 def test_what_one_relay_has_answered_is_no_proof_of_the_next():
     """It begins with nothing."""
     stage = _rerouted()
@@ -326,8 +362,8 @@ def test_silence_of_a_node_whose_agent_has_ended_is_no_loss():
     stage.answers |= {Way.OVERLAY: None, Way.RELAYED: None}
     assert stage.round(60) is WayState.REROUTED
     stage.vouchers = {"e3": WayAnswer()}
-    stage.round(2)
-    assert stage.way.state is WayState.BROKEN
+    assert stage.round(2) is WayState.TRIED
+    assert RELAYS[1] == stage.way.relay
 
 
 def test_the_engines_probes_prove_a_relay_where_these_questions_are_filtered_in_the_overlay():
