@@ -10,7 +10,8 @@ goes on to the next rule. `iif lo` is met by what this node sends itself and nev
 that each reach a third one through the other, each forwards the other's packets by its own main table, so nothing
 circles.
 
-A few nodes at a time: where many are out of reach at once, the fault is not the way to one of them.
+A few nodes at a time, and seldom: where many are out of reach at once, the fault is hardly the way to one of them. They
+take turns, each node's own ones first, so that one that a neighbour does reach is found among many that nobody does.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class OuterReroute:
         self._ways: dict[str, OuterWay] = {}
         self._holds: dict[str, tuple[int, int]] = {}
         self._missed: frozenset[str] = frozenset()
+        self._turns: dict[str, int] = {}
+        self._turn = 0
         self._orders: dict[str, tuple[Relay, ...]] = {}
         self._seen: tuple[object, object] = (None, None)
 
@@ -82,19 +85,30 @@ class OuterReroute:
     def suspect(self, names: Collection[str]) -> None:
         """Look at these nodes: nothing that the engine sends to their pods is answered. Others are none of them."""
         self._missed = frozenset(names)
-        for name in sorted(names):
-            far = self._far.get(name)
-            if far is None or name in self._ways or not self._has_room():
-                continue
+        self._turns = {name: turn for name, turn in self._turns.items() if name in self._missed}
+        missed = [name for name in self._missed if name in self._far]
+        for name in sorted((each for each in missed if each not in self._ways), key=self._order):
+            if not self._has_room():
+                break
             hold_ns, _ = self._holds.get(name, (0, 0))
-            self._ways[name] = OuterWay(far, self._policy, hold_ns=hold_ns)
+            is_slow = len(missed) > MOST_NODES or name in self._turns
+            self._ways[name] = OuterWay(self._far[name], self._policy, hold_ns=hold_ns, is_slow=is_slow)
+
+    def _order(self, name: str) -> tuple[int, bytes]:
+        """Who has had no place yet, then who has had none for longest; another order at each node."""
+        return self._turns.get(name, 0), sha256(f"{self._node} {name}".encode()).digest()
 
     def _has_room(self) -> bool:
         """Nodes that nobody reaches for long make room, or those that are gone for good would have all places."""
         if len(self._ways) < MOST_NODES:
             return True
         idle = next((name for name, way in self._ways.items() if way.is_idle), None)
-        return idle is not None and self._ways.pop(idle) is not None
+        if idle is None:
+            return False
+        del self._ways[idle]
+        self._turn += 1
+        self._turns[idle] = self._turn
+        return True
 
     def adopt(self, routes: Iterable[Route], now: int) -> None:
         """Go on from the routes of outer packets that an earlier process has left."""

@@ -51,6 +51,8 @@ MOST_ASKED: Final = 4
 BUSY_ROUNDS: Final = 60
 SLOW_ROUNDS: Final = 10
 """So long each round asks; then one in so many, since who has found nobody for half a minute waits for people."""
+IDLE_LOOKS: Final = 3
+"""So many rounds ask where the half minute is left out, until another node has the place."""
 REFUSED_NS: Final = 30 * SECOND
 LEAST_NS: Final = SECOND
 LONGEST_NS: Final = HOUR
@@ -118,6 +120,7 @@ class OuterWay:
         far: the node.
         policy: how long a neighbour is kept, and how long its own way must have answered.
         hold_ns: what is left of an earlier time: how long a neighbour is kept at least.
+        is_slow: one in so many rounds asks from the beginning: many nodes are missed, or nobody was found before.
 
     Attributes:
         relay: the neighbour that is tried or in use.
@@ -127,8 +130,8 @@ class OuterWay:
         has_been_rerouted: a neighbour has carried outer packets since this began.
     """
 
-    def __init__(self, far: FarNode, policy: PolicySettings, *, hold_ns: int = 0) -> None:
-        self.far, self._policy = far, policy
+    def __init__(self, far: FarNode, policy: PolicySettings, *, hold_ns: int = 0, is_slow: bool = False) -> None:
+        self.far, self._policy, self._is_slow = far, policy, is_slow
         self.has_been_rerouted = False
         self.state = WayState.SUSPECTED
         self.relay: Relay | None = None
@@ -136,7 +139,7 @@ class OuterWay:
         self.reason = self._hidden = ""
         self.hold_ns = hold_ns or policy.hold_down
         self._ways = {way: Streak() for way in (Way.DIRECT, Way.RELAYED, Way.OVERLAY)}
-        self._rounds = 0
+        self._rounds = self._looks = 0
         self._since_ns = 0
         self._is_verified = self._has_answered = False
         self._refused: dict[str, tuple[int, int]] = {}
@@ -149,7 +152,8 @@ class OuterWay:
     @property
     def is_idle(self) -> bool:
         """Whether nobody has been found for so long that another node may have the place."""
-        return self.state is WayState.BROKEN and self._rounds > BUSY_ROUNDS and not self.vouchers
+        rounds = BUSY_ROUNDS + (IDLE_LOOKS * SLOW_ROUNDS if self._is_slow else 0)
+        return self.state is WayState.BROKEN and self._rounds > rounds and not self.vouchers
 
     @property
     def is_tried(self) -> bool:
@@ -219,6 +223,7 @@ class OuterWay:
             if question.way in self._ways:
                 self._ways[question.way].count(is_answered=answer is not None and self._is_own(question, answer))
         if any(each.way is Way.VOUCHED for each in answers):
+            self._looks += 1
             self.vouchers = tuple(each for each in relays if _is_vouched(each, answers))
         is_begun = self.state in (WayState.REROUTED, WayState.RETURNING)
         if not (is_missed or is_begun):
@@ -236,9 +241,9 @@ class OuterWay:
         return False
 
     def _asked(self, relays: Sequence[Relay]) -> Sequence[Relay]:
-        """Those who vouched last, and in each round some others."""
+        """Those who vouched last, and each time some others."""
         others = [each for each in relays if each not in self.vouchers and each.name != self.far.name]
-        first = self._rounds * MOST_ASKED % max(1, len(others))
+        first = self._looks * MOST_ASKED % max(1, len(others))
         turned = [*others[first:], *others[:first]]
         return [*self.vouchers, *turned][:MOST_ASKED]
 
@@ -305,7 +310,7 @@ class OuterWay:
             self.vouchers, self._has_answered = (), False
         if self.state in (WayState.REROUTED, WayState.RETURNING):
             self._ways[Way.OVERLAY] = Streak()
-        self._rounds = 0
+        self._rounds = BUSY_ROUNDS if self._is_slow and before is WayState.SUSPECTED else 0
 
     def _candidate(self, now: int) -> Relay | None:
         free = (each for each in self.vouchers if self._refused.get(each.name, (0, 0))[0] <= now)

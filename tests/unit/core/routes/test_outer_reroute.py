@@ -73,6 +73,18 @@ def test_nodes_of_other_clusters_alone_are_looked_at_and_a_few_at_a_time():
     made = _seen()
     made.suspect(("e2", "nobody", "w1"))
     assert ["w1"] == [way.far.name for way in made.ways]
+    crowded, many = _crowd(count=2 * MOST_NODES)
+    crowded.suspect(many)
+    assert len(crowded.ways) == MOST_NODES
+    for now in range(200):
+        crowded.observe(dict.fromkeys(crowded.questions()), now, may_move=True)
+    crowded.suspect(("w1",))
+    assert "w1" in {way.far.name for way in crowded.ways}  # in the place of one that nobody reaches
+    assert len(crowded.ways) == MOST_NODES
+
+
+def _crowd(node="e1", count=17):
+    """So many nodes of another cluster, none of which this node reaches."""
     many = tuple(
         Node(
             name=NodeName(f"w{number}"),
@@ -81,16 +93,46 @@ def test_nodes_of_other_clusters_alone_are_looked_at_and_a_few_at_a_time():
             pod_cidr=f"10.11.{number}.0/24",
             overlay_ip=f"10.11.{number}.9",
         )
-        for number in range(20, 20 + 2 * MOST_NODES)
+        for number in range(20, 20 + count)
     )
-    crowded = _seen(declared=msgspec.structs.replace(mesh(), node=(*mesh().node, *many)))
-    crowded.suspect(tuple(each.name for each in many))
-    assert len(crowded.ways) == MOST_NODES
-    for now in range(200):
-        crowded.observe(dict.fromkeys(crowded.questions()), now, may_move=True)
-    crowded.suspect(("w1",))
-    assert "w1" in {way.far.name for way in crowded.ways}  # in the place of one that nobody reaches
-    assert len(crowded.ways) == MOST_NODES
+    made = _seen(node, msgspec.structs.replace(mesh(), node=(*mesh().node, *many)))
+    return made, tuple(each.name for each in many)
+
+
+def test_where_many_are_missed_each_has_its_turn_and_little_is_asked():
+    """One that a neighbour reaches is found among sixteen that are dead, whichever it is."""
+    for saved in (0, 8, 16):
+        made, names = _crowd()
+        asked = now = 0
+        while not any(way.is_tried for way in made.ways):
+            made.suspect(names)
+            questions = list(made.questions())
+            asked, now = asked + len(questions), now + ROUND_NS
+            answers = dict.fromkeys(questions)
+            for each in questions:
+                if each.way is Way.VOUCHED and each.node == names[saved]:
+                    answers[each] = WayAnswer()
+            made.observe(answers, now, may_move=True)
+            assert now < 120 * SECOND, names[saved]
+
+    made, names = _crowd()
+    asked = 0
+    for now in range(0, 600 * SECOND, ROUND_NS):
+        made.suspect(names)
+        unanswered = dict.fromkeys(made.questions())
+        asked += len(unanswered)
+        made.observe(unanswered, now, may_move=True)
+    assert asked / 600 < 20
+
+
+def test_not_all_nodes_look_at_the_same_ones_first():
+    """Or the same eight would be asked about by everybody, and the others by nobody."""
+    looked_at = set()
+    for node in ("e1", "e2", "e3"):
+        made, names = _crowd(node)
+        made.suspect(names)
+        looked_at |= {way.far.name for way in made.ways}
+    assert len(looked_at) > MOST_NODES
 
 
 def test_a_neighbour_is_kept_twice_as_long_the_next_time():

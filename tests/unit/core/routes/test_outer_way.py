@@ -273,6 +273,18 @@ def test_who_has_found_nobody_for_long_is_idle():
     assert not _rerouted().way.is_idle
 
 
+def test_all_neighbours_are_asked_in_turn_at_the_slow_pace_as_well():
+    """Five of them, of which one is over in each round."""
+    way, asked = OuterWay(FAR, PolicySettings(), is_slow=True), set()
+    for now in range(SILENT_ROUNDS + 2 * SLOW_ROUNDS):
+        questions = dict.fromkeys(way.questions(RELAYS[:5]))
+        asked |= {each.relay for each in questions if each.way is Way.VOUCHED}
+        if questions:
+            way.observe(questions, RELAYS[:5], now, may_move=True)
+    assert {each.name for each in RELAYS[:5]} == asked
+    assert not way.is_idle
+
+
 def test_what_an_earlier_process_has_left_is_proven_anew():
     """By the overlay alone; else it is left."""
     stage = Stage()
@@ -362,7 +374,7 @@ def test_silence_of_a_node_whose_agent_has_ended_is_no_loss():
     stage.answers |= {Way.OVERLAY: None, Way.RELAYED: None}
     assert stage.round(60) is WayState.REROUTED
     stage.vouchers = {"e3": WayAnswer()}
-    assert stage.round(2) is WayState.TRIED
+    assert stage.until(WayState.TRIED) <= 3
     assert RELAYS[1] == stage.way.relay
 
 
