@@ -35,16 +35,22 @@ def listen(port: int) -> socket.socket:
     """A socket for questions.
 
     Raises:
-        KernelError: the port is taken.
+        KernelError: the port is taken, or this process may open no more files.
     """
+    with contextlib.ExitStack() as undone:
+        try:
+            opened = undone.enter_context(_open())
+            opened.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
+            opened.bind(("", port))
+        except OSError as error:
+            raise KernelError(f"listen on UDP port {port}", error.errno or errno.EIO, error.strerror or "") from error
+        undone.pop_all()
+    return opened
+
+
+def _open() -> socket.socket:
     opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-    try:
-        opened.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
-        opened.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PMTUDISC_DONT)
-        opened.bind(("", port))
-    except OSError as error:
-        opened.close()
-        raise KernelError(f"listen on UDP port {port}", error.errno or errno.EIO, error.strerror or "") from error
+    opened.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PMTUDISC_DONT)
     return opened
 
 
@@ -71,22 +77,25 @@ def answer(opened: socket.socket, asked: Asked, datagram: bytes) -> None:
 async def ask(
     datagram: bytes, *, source: str, to: tuple[str, int], timeout_s: float, is_answer: Callable[[bytes], bool]
 ) -> bytes | None:
-    """Send one datagram in a flow of its own and wait for its answer; None for silence, and where nothing can leave."""
+    """Send one datagram in a flow of its own and wait for its answer; None for silence, and where nothing can leave.
+
+    A process that may open no more files is one of those: it asks again in its next round.
+    """
     loop = asyncio.get_running_loop()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC) as opened:
-        try:
-            opened.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PMTUDISC_DONT)
+    try:
+        with _open() as opened:
             opened.bind((source, 0))
             opened.sendto(datagram, to)
-            async with asyncio.timeout(timeout_s):
-                while True:
-                    received = await loop.sock_recv(opened, RECEIVE_BYTES)
-                    if is_answer(received):
-                        return received
-        except TimeoutError:
-            return _waiting(opened, is_answer)
-        except OSError:
-            return None
+            try:
+                async with asyncio.timeout(timeout_s):
+                    while True:
+                        received = await loop.sock_recv(opened, RECEIVE_BYTES)
+                        if is_answer(received):
+                            return received
+            except TimeoutError:
+                return _waiting(opened, is_answer)
+    except OSError:
+        return None
 
 
 def _waiting(opened: socket.socket, is_answer: Callable[[bytes], bool]) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 from contextlib import closing
 
@@ -85,6 +86,22 @@ def test_a_port_that_is_taken_is_told():
     """Another daemon has it."""
     with closing(way_socket.listen(0)) as opened, pytest.raises(KernelError, match="listen on UDP port"):
         way_socket.listen(_port(opened))
+
+
+def test_where_no_more_files_may_be_opened_nothing_is_asked_and_the_port_is_told():
+    """A leak elsewhere: the agent goes on, and asks again in the next round."""
+
+    async def scenario():
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            assert await _ask(9) is None
+            with pytest.raises(KernelError, match="Too many open files"):
+                way_socket.listen(0)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    asyncio.run(scenario())
 
 
 def test_fragments_are_allowed_as_of_outer_packets():
