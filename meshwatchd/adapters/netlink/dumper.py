@@ -53,11 +53,14 @@ class _InterruptedDumpError(Exception):
 
 
 class Dumper:
-    """One dump at a time."""
+    """One dump at a time: who asks for another meanwhile waits.
+
+    Two would take each other's parts away, and wait for the end of theirs for ever.
+    """
 
     def __init__(self, make_socket: Callable[[], NetlinkSocket] | None = None) -> None:
         self._socket: NetlinkSocket = (make_socket or _open)()
-        self._sequence = 0
+        self._sequence, self._turn = 0, asyncio.Lock()
 
     def close(self) -> None:
         """Close the socket."""
@@ -73,7 +76,8 @@ class Dumper:
         for attempt in range(MAX_ATTEMPTS):
             await asyncio.sleep(RETRY_S * attempt)
             try:
-                return await self._attempt(kind, header, pack)
+                async with self._turn:
+                    return await self._attempt(kind, header, pack)
             except _InterruptedDumpError:
                 continue
             except OSError as error:
