@@ -84,8 +84,33 @@ def test_nothing_is_put_where_packets_through_a_neighbour_are_not_answered():
     assert "are not answered" in way.reason
 
     world.stubborn = {"e2"}
-    assert world.run_until_carried("e1", "w1", seconds=2 * LONGEST_NS / SECOND)
+    assert world.run_until_carried("e1", "w1", seconds=2 * 60)
     assert "e3" == world.relay("e1", "w1")
+
+
+@pytest.mark.parametrize("waited_s", [10, 61, 300, 1803, 7200])
+def test_a_pair_is_led_around_soon_after_the_other_end_may_move_as_well(waited_s):
+    """An operator follows the finding hours later: the node is restarted with the switch on."""
+    world = OuterWorld()
+    world.enforcing.discard("w1")
+    world.cut("e1", "w1")
+    _settle(world, waited_s)
+    assert not world.carries("e1", "w1")
+    world.enforcing.add("w1")
+    world.restart("w1")
+    assert world.run_until_carried("e1", "w1", seconds=FOUND_S)
+
+
+@pytest.mark.parametrize("later_s", range(0, 40, 3))
+def test_a_pair_is_led_around_where_one_neighbour_of_two_forwards_at_either_end(later_s):
+    """Both ends have to be at theirs together, whichever each tries first and whenever it begins."""
+    for stubborn in ({"e2", "w2"}, {"e3", "w2"}, {"e2", "w3"}, {"e3", "w3"}):
+        world = OuterWorld()
+        world.stubborn, world.enforcing = set(stubborn), set(NAMES) - {"w1"}
+        world.cut("e1", "w1")
+        _settle(world, later_s)
+        world.enforcing.add("w1")
+        assert world.run_until_carried("e1", "w1", seconds=5 * 60), stubborn
 
 
 def test_a_neighbour_that_hides_the_source_is_no_relay():

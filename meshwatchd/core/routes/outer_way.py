@@ -10,9 +10,11 @@
                 answered                                             silent
 
 A neighbour is taken only after packets through it have been answered, and is kept only while packets of the overlay
-are. Which port a network drops cannot be asked of WireGuard, which answers no stranger: so the last proof in either
-direction is the overlay itself. A way that is left has answered nothing at all, so trying another costs nothing; the
-way home is tried while the neighbour still answers, and after each such attempt in vain twice as much time passes.
+are. One whose trial was in vain has carried nothing but questions: trials go on, since the proof of either end needs a
+trial of the other, which may begin at any time. One over which the overlay was silent has to wait. Which port a network
+drops cannot be asked of WireGuard, which answers no stranger: so the last proof in either direction is the overlay
+itself. A way that is left has answered nothing at all, so trying another costs nothing; the way home is tried while the
+neighbour still answers, and after each such attempt in vain twice as much time passes.
 
 What is asked is answered by agents. One that is away is silent while packets pass: so nothing begins unless the
 engine's probes miss the node too, and nothing ends unless they do or a neighbour gets an answer of its agent.
@@ -37,8 +39,15 @@ SILENT_ROUNDS: Final = 6
 ANSWERED_ROUNDS: Final = 4
 PROOF_ROUNDS: Final = 5
 """Of packets through a neighbour, every second one of full size."""
-TRIAL_ROUNDS: Final = 12
-"""The other end finds a neighbour of its own meanwhile, where packets are lost in both directions."""
+TRIAL_ROUNDS, OTHER_TRIAL_ROUNDS = 12, 17
+"""The other end finds a neighbour of its own meanwhile, where packets are lost in both directions.
+
+One end's trials take longer than the other's: where one neighbour of several forwards at either end, both ends are at
+theirs together sooner or later, and would not be for good if they changed at the same pace.
+"""
+MOST_DOUBLED: Final = 3
+"""So often a trial doubles when all neighbours have been tried: the other end may get the switch hours later, and each
+change of neighbours costs the kernel a route."""
 VERIFY_ROUNDS: Final = 16
 """Likewise: both have to lead their packets aside before the first is answered in the overlay."""
 DOUBTED_ROUNDS: Final = 2
@@ -54,6 +63,7 @@ SLOW_ROUNDS: Final = 10
 IDLE_LOOKS: Final = 3
 """So many rounds ask where the half minute is left out, until another node has the place."""
 REFUSED_NS: Final = 30 * SECOND
+"""For a neighbour over which packets of the overlay were led in vain."""
 LEAST_NS: Final = SECOND
 LONGEST_NS: Final = HOUR
 """Of what doubles."""
@@ -143,6 +153,7 @@ class OuterWay:
         self._since_ns = 0
         self._is_verified = self._has_answered = False
         self._refused: dict[str, tuple[int, int]] = {}
+        self._trials: dict[str, int] = {}
 
     @property
     def is_clear(self) -> bool:
@@ -232,6 +243,8 @@ class OuterWay:
         self._has_answered = self._has_answered or self._ways[Way.OVERLAY].answered > 0
         while (found := self._input(now, may_move=may_move, is_missed=is_missed)) is not None:
             self._move(found, now, may_move=may_move)
+            if found is WayInput.REFUSED:
+                break  # neighbours are asked anew first
 
     def _is_own(self, question: WayQuestion, answer: WayAnswer) -> bool:
         """Whether a request arrived as this node's: who hides the source behind an address of its own is no relay."""
@@ -259,7 +272,7 @@ class OuterWay:
             case WayState.TRIED if relayed.answered >= PROOF_ROUNDS:
                 return WayInput.PROVEN
             case WayState.TRIED:
-                return WayInput.REFUSED if self._rounds >= TRIAL_ROUNDS or not may_move else None
+                return WayInput.REFUSED if self._rounds >= self._trial_rounds() or not may_move else None
             case WayState.REROUTED:
                 return self._input_rerouted(now, may_move=may_move, is_missed=is_missed)
             case WayState.RETURNING:
@@ -307,21 +320,31 @@ class OuterWay:
             self.reason = self._hidden = ""
             self._since_ns = now
             self._is_verified, self.has_been_rerouted = False, True
+            self._trials.clear()
             self.vouchers, self._has_answered = (), False
         if self.state in (WayState.REROUTED, WayState.RETURNING):
             self._ways[Way.OVERLAY] = Streak()
         self._rounds = BUSY_ROUNDS if self._is_slow and before is WayState.SUSPECTED else 0
 
     def _candidate(self, now: int) -> Relay | None:
+        """The one that was tried least; of several the preferred one."""
         free = (each for each in self.vouchers if self._refused.get(each.name, (0, 0))[0] <= now)
-        return next(free, None)
+        return min(free, key=lambda each: self._trials.get(each.name, 0), default=None)
+
+    def _trial_rounds(self) -> int:
+        assert self.relay is not None, "a trial has a neighbour"
+        rounds = TRIAL_ROUNDS if self.relay.source < self.far.address else OTHER_TRIAL_ROUNDS
+        return rounds << min(self._trials.get(self.relay.name, 0), MOST_DOUBLED)
 
     def _refuse(self, before: WayState, now: int) -> None:
-        """Leave a neighbour, and do not try it again for a while, each time twice as long."""
+        """Leave a neighbour. One that was in use is not tried again for a while, each time twice as long."""
         assert self.relay is not None, "only a neighbour that was tried is refused"
-        _, last_ns = self._refused.get(self.relay.name, (0, 0))
-        wait_ns = min(2 * last_ns, LONGEST_NS) or REFUSED_NS
-        self._refused[self.relay.name] = (now + wait_ns, wait_ns)
+        if before is WayState.TRIED:
+            self._trials[self.relay.name] = self._trials.get(self.relay.name, 0) + 1
+        else:
+            _, last_ns = self._refused.get(self.relay.name, (0, 0))
+            wait_ns = min(2 * last_ns, LONGEST_NS) or REFUSED_NS
+            self._refused[self.relay.name] = (now + wait_ns, wait_ns)
         what = "packets through" if before is WayState.TRIED else "packets of the overlay through"
         self.reason = self._hidden or f"{what} {self.relay.name} are not answered"
         self.relay = None

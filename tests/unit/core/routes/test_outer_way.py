@@ -8,6 +8,7 @@ from meshwatchd.core.routes.outer_way import (
     ANSWERED_ROUNDS,
     BUSY_ROUNDS,
     MOST_ASKED,
+    OTHER_TRIAL_ROUNDS,
     PROOF_ROUNDS,
     REFUSED_NS,
     ROUND_NS,
@@ -140,23 +141,48 @@ def test_all_neighbours_are_asked_in_turn_and_then_seldom():
     assert 4 == rounds.count(True)
 
 
-def test_what_is_not_proven_in_time_is_refused_for_a_while():
-    """Each time twice as long, and another neighbour is tried meanwhile."""
+def test_what_is_not_proven_in_time_makes_room_for_another_neighbour_and_is_tried_again():
+    """Each round of neighbours takes longer: the other end may begin whenever somebody allows it."""
     stage = Stage()
     stage.answers[Way.RELAYED] = None
     stage.until(WayState.TRIED)
     assert TRIAL_ROUNDS == stage.until(WayState.BROKEN)
     assert not stage.way.is_tried
     assert "packets through e2 are not answered" == stage.way.reason
-    refused_at = stage.now
-    stage.until(WayState.TRIED)
-    assert stage.now - refused_at >= REFUSED_NS
-    stage.until(WayState.BROKEN)
-    refused_at = stage.now
     stage.vouchers["e3"] = WayAnswer()
-    stage.until(WayState.TRIED)
-    assert stage.way.relay == RELAYS[1]
-    assert stage.now - refused_at < REFUSED_NS
+    tried = []
+    for rounds in (1, 2, 2, 4, 4, 8, 8, 8):
+        assert stage.until(WayState.TRIED) <= 3
+        tried.append(stage.way.relay)
+        assert rounds * TRIAL_ROUNDS == stage.until(WayState.BROKEN)
+    assert [RELAYS[1], *[RELAYS[0], RELAYS[1]] * 3, RELAYS[0]] == tried
+
+
+def test_one_over_which_the_overlay_was_silent_waits_each_time_twice_as_long():
+    """Every packet of the overlay was led through it in vain."""
+    stage = Stage()
+    stage.until(WayState.REROUTED)
+    stage.until(WayState.BROKEN)
+    for wait_ns in (REFUSED_NS, 2 * REFUSED_NS):
+        refused_at = stage.now
+        stage.until(WayState.TRIED)
+        assert wait_ns <= stage.now - refused_at <= wait_ns + (SLOW_ROUNDS + 1) * ROUND_NS
+        stage.until(WayState.BROKEN)
+
+
+def test_the_two_ends_change_neighbours_at_another_pace():
+    """Or both could be at the one that forwards in turns for ever."""
+    far = FarNode(name="e1", address="10.80.0.11", overlay="10.10.1.71")
+    way, rounds = OuterWay(far, PolicySettings()), 0
+    for now in range(60):
+        way.observe(
+            {each: WayAnswer() if each.way is Way.VOUCHED else None for each in way.questions(RELAYS)},
+            RELAYS,
+            now,
+            may_move=True,
+        )
+        rounds += way.relay == RELAYS[0]
+    assert OTHER_TRIAL_ROUNDS == rounds
 
 
 def test_who_hides_the_source_is_refused_with_the_reason():
@@ -374,8 +400,7 @@ def test_silence_of_a_node_whose_agent_has_ended_is_no_loss():
     stage.answers |= {Way.OVERLAY: None, Way.RELAYED: None}
     assert stage.round(60) is WayState.REROUTED
     stage.vouchers = {"e3": WayAnswer()}
-    assert stage.until(WayState.TRIED) <= 3
-    assert RELAYS[1] == stage.way.relay
+    assert stage.until(WayState.BROKEN) <= 3
 
 
 def test_the_engines_probes_prove_a_relay_where_these_questions_are_filtered_in_the_overlay():
