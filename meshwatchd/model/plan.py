@@ -117,6 +117,13 @@ class Provision(msgspec.Struct, frozen=True, kw_only=True):
         """The same with further routes and rules."""
         return msgspec.structs.replace(self, routes=self.routes + beside.routes, rules=self.rules + beside.rules)
 
+    def without(self, other: Provision) -> Provision:
+        """The same without another one's routes and rules."""
+        routes = tuple(each for each in self.routes if each not in other.routes)
+        return msgspec.structs.replace(
+            self, routes=routes, rules=tuple(each for each in self.rules if each not in other.rules)
+        )
+
 
 class Switch(msgspec.Struct, frozen=True, kw_only=True):
     """A change of override: rules added first, then rules deleted, so that there is no gap."""

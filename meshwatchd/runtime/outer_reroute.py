@@ -62,7 +62,11 @@ class Keeps(Protocol):
 
     @property
     def is_armed(self) -> bool:
-        """Whether the engine has objects in the kernel, and none waits for a place."""
+        """Whether the engine has objects in the kernel, and nothing is in the place of others."""
+
+    @property
+    def is_keeping(self) -> bool:
+        """Whether the engine has objects in the kernel, and so what stands beside them is looked after."""
 
     def renew(self) -> None:
         """Other routes or rules are wanted."""
@@ -115,6 +119,10 @@ class Rerouting:
     @property
     def _is_armed(self) -> bool:
         return self._work is not None and self._work.is_armed
+
+    @property
+    def _is_kept(self) -> bool:
+        return self._work is not None and self._work.is_keeping
 
     def bind(self, bindings: Sequence[PairBinding]) -> Sequence[PairBinding]:
         """Take over how questions of some nodes are signed; returns the same."""
@@ -190,6 +198,18 @@ class Rerouting:
         if removed:
             self._log.info("outer_reroute.withdrawn", what=tuple(removed))
 
+    async def _give_up(self, kernel: StandingKernel) -> None:
+        """Have nothing of this kind stand any longer.
+
+        What is kept is taken away by those who keep it: they would put it back.
+        """
+        if self._work is None or not self._work.is_keeping:
+            await self.withdraw(kernel)
+            return
+        self._reroute.forget()
+        self._standing = self._left = Provision()
+        self._work.renew()
+
     async def _remove(self, kernel: StandingKernel) -> list[str]:
         settings, removed = self._settings.kernel, list[str]()
         tables = {settings.table_base + TRIED_SLOT, settings.table_base + REROUTED_SLOT}
@@ -241,7 +261,7 @@ class Rerouting:
             began_ns = self._clock()
             if self._is_withdrawing or self._is_abandoned():
                 self._is_withdrawing = False
-                await self.withdraw(kernel)
+                await self._give_up(kernel)
             await self.round()
             self._renew()
             if self._report():
@@ -272,7 +292,7 @@ class Rerouting:
     def _is_abandoned(self) -> bool:
         """Whether routes stand that an earlier process has left, and nobody keeps."""
         is_late = self._clock() - self._began_ns > UNARMED_NS
-        is_unkept = not self._is_armed and any(each.is_tried for each in self._reroute.ways)
+        is_unkept = not self._is_kept and any(each.is_tried for each in self._reroute.ways)
         is_unknown = not self._has_looked and self._left != Provision()
         return is_late and (is_unkept or is_unknown)
 

@@ -137,6 +137,23 @@ class Standing:
         self._complaints = complaints
         return restored, Provisioned(is_complete=not complaints, errors=complaints)
 
+    async def retract(self, gone: Provision) -> list[str]:
+        """Take these routes and rules away and out of what is wanted; all others stay as they are.
+
+        Returns:
+            one line for each thing that was refused.
+        """
+        self._wanted = (self._wanted or Provision()).without(gone)
+        names = await self._device_names()
+        rules, routes = await self._kernel.rules(), await self._kernel.marked_routes(names)
+        delta = provision.compare(self._wanted, rules, routes, self._settings)
+        places = {(normalise_prefix(each.dst), each.table) for each in gone.routes}
+        surplus = Delta(
+            delete_rules=tuple(each for each in delta.delete_rules if each in gone.rules),
+            delete_routes=tuple(each for each in delta.delete_routes if (each.dst, each.table) in places),
+        )
+        return await provision.carry_out(surplus, self._kernel, names)
+
     def concerns(self, lost: Lost) -> bool:
         """Whether a lost object is one that should stand, or an override, which only the engine can judge."""
         windows = provision.windows_of(self._settings, self._wanted.windows if self._wanted is not None else ())

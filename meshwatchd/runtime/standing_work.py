@@ -2,7 +2,8 @@
 
 One thing at a time: what the engine asks for first, else what is missing. That is looked for when a removal was heard
 of, when a snapshot shows another picture, and every AUDIT_S without a reason. Where an object of somebody else is in
-the place of ours, the request is kept until the place is free, and what was put before is looked after as ever.
+the place of ours, the request is kept until the place is free, and what was put before is looked after as ever. Only
+what need not stand beside it any more goes at once: it may lead packets to where they are lost.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class StandingWork:
         self._standing, self._others, self._log = standing, others, log
         self._requested: Provision | None = None
         self._last: Provision | None = None
+        self._beside = Provision()
         self._collisions: tuple[str, ...] = ()
         self._has_work = asyncio.Event()
         self._reported: set[str] = set()
@@ -66,13 +68,20 @@ class StandingWork:
 
     @property
     def is_armed(self) -> bool:
-        """Whether the engine has objects here, and none waits for a place."""
-        return self._last is not None and not self._collisions
+        """Whether the engine has objects here, and nothing is in the place of others."""
+        return self._last is not None and not self._collisions and not self._others.collisions()
+
+    @property
+    def is_keeping(self) -> bool:
+        """Whether the engine has objects here, and so whatever stands beside them is looked after."""
+        return self._last is not None
 
     def renew(self) -> None:
         """Something else has to stand beside what the engine wants."""
-        if self._requested is None and self._last is not None:
-            self.request(self._last)
+        if self._last is not None:
+            if self._requested is None:
+                self.request(self._last)
+            self._has_work.set()
 
     def compare(self, before: Snapshot | None, after: Snapshot, settings: KernelSettings) -> None:
         """The kernel has changed: where that is about objects of ours, one may be missing."""
@@ -100,6 +109,7 @@ class StandingWork:
                 if self._requested is not None and self._is_place_free():
                     await self._provision(self._requested)
                 else:
+                    await self._retract()
                     await self._restore()
             except MeshwatchError as error:
                 # How far it came is not known; what is missing is put at the next look, and told then.
@@ -124,13 +134,23 @@ class StandingWork:
     async def _provision(self, wanted: Provision) -> None:
         self._requested, self._last = None, wanted
         started_ns = time.monotonic_ns()
-        outcome = await self._standing.ensure(wanted.joined(self._others.beside()))
+        self._beside = self._others.beside()
+        outcome = await self._standing.ensure(wanted.joined(self._beside))
         self._reported.clear()
         self._tell(outcome)
         duration_ns = time.monotonic_ns() - started_ns
         self._log.info("provision.applied", is_complete=outcome.is_complete, duration_ns=duration_ns)
         if wanted.links:
             self._log.info("standby.identified", public_key=self._others.public_key())
+
+    async def _retract(self) -> None:
+        """Take away what need not stand beside what the engine wants any more, though nothing new can be put."""
+        gone = self._beside.without(self._others.beside())
+        if gone.routes or gone.rules:
+            refused = await self._standing.retract(gone)
+            if not refused:
+                self._beside = self._beside.without(gone)
+            self._log.info("provision.retracted", rules=len(gone.rules), routes=len(gone.routes), errors=tuple(refused))
 
     async def _restore(self) -> None:
         restored, news = await self._standing.restore()

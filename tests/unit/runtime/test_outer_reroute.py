@@ -59,7 +59,7 @@ class Stage:
 
     def __init__(self, settings=None, *, mode=Mode.ENFORCE, cilium=ON):
         self.now, self.renewed, self.lines, self.asked = 0, 0, [], []
-        self.is_armed, self.until, self.is_over = True, 0, asyncio.Event()
+        self.is_armed, self.is_keeping, self.until, self.is_over = True, True, 0, asyncio.Event()
         self.rests, self.serving = 0, 0
         self.answers = {Way.VOUCHED: WayAnswer(), Way.RELAYED: WayAnswer(seen=node_ip("e1"))}
         settings = settings or Settings(daemon=DaemonSettings(node="e1", mode=mode), cilium=cilium)
@@ -299,6 +299,7 @@ def test_what_stands_is_wanted_until_the_mesh_is_known_and_not_for_ever():
     left = Provision(routes=(LEFT,), rules=(LEFT_RULE,))
     for more, standing in ((-2, left), (4, Provision())):
         kernel, stage = _kernel(LEFT_RULE), Stage()
+        stage.is_keeping = False
         stage.rerouting.see(msgspec.structs.replace(snapshot("e1"), routes=(LEFT,), rules=(LEFT_RULE,)))
         assert left == stage.rerouting.standing()
         stage.rounds(UNARMED_NS // ROUND_NS + more, kernel)
@@ -310,6 +311,7 @@ def test_routes_that_the_next_process_may_not_have_are_taken_away():
     """The switch is off, or nobody keeps them: and nothing else of ours or of others is."""
     kernel = _kernel(LEFT_RULE, STANDBY)
     stage = Stage(cilium=CiliumSettings())
+    stage.is_keeping = False
     stage.see(msgspec.structs.replace(snapshot("e1"), routes=(LEFT,), rules=(LEFT_RULE,)))
     stage.rounds(2, kernel)
     assert [STANDBY] == [each.rule for each in asyncio.run(kernel.rules())]
@@ -317,13 +319,36 @@ def test_routes_that_the_next_process_may_not_have_are_taken_away():
 
     kernel = _kernel(LEFT_RULE)
     stage = Stage()
-    stage.is_armed = False
+    stage.is_armed = stage.is_keeping = False
     stage.answers[Way.OVERLAY] = WayAnswer()
     stage.see(msgspec.structs.replace(snapshot("e1"), routes=(LEFT,), rules=(LEFT_RULE,)))
     stage.rounds(UNARMED_NS // ROUND_NS - 2, kernel)
     assert [LEFT_RULE] == [each.rule for each in asyncio.run(kernel.rules())]
     stage.rounds(6, kernel)
     assert [] == asyncio.run(kernel.rules())
+
+
+def test_what_is_kept_is_given_up_by_those_who_keep_it():
+    """They would put back what somebody else takes away, and tell the engine of a loss."""
+    kernel, stage = _kernel(LEFT_RULE), Stage(cilium=CiliumSettings())
+    stage.see(msgspec.structs.replace(snapshot("e1"), routes=(LEFT,), rules=(LEFT_RULE,)))
+    before = list(kernel.operations)
+    stage.rounds(2, kernel)
+    assert 1 == stage.renewed
+    assert Provision() == stage.rerouting.standing()
+    assert before == kernel.operations
+
+
+def test_a_route_in_use_stays_where_something_foreign_is_in_a_place_of_ours():
+    """It is looked after as ever; nothing new is begun, the way home neither."""
+    stage = Stage()
+    stage.see()
+    stage.lose("w1")
+    stage.rounds(20)
+    stage.answers[Way.OVERLAY] = stage.answers[Way.DIRECT] = WayAnswer(seen=node_ip("e1"))
+    stage.is_armed = False
+    stage.rounds(3 * UNARMED_NS // ROUND_NS)
+    assert 7797 in {each.table for each in stage.rerouting.standing().routes}
 
 
 def test_a_process_that_ends_in_order_leaves_nothing():

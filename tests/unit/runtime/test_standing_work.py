@@ -10,12 +10,15 @@ import pytest
 from meshwatchd.adapters.netlink.news import Lost
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.events import ObjectLost, Provisioned
-from meshwatchd.model.plan import Provision, Rule
+from meshwatchd.model.plan import Provision, Route, Rule
 from meshwatchd.model.settings import KernelSettings
 from meshwatchd.model.snapshot import ForeignObject, Link, Snapshot
 from meshwatchd.runtime import beat
+from meshwatchd.runtime.provisioning import Standing
 from meshwatchd.runtime.standing_work import AUDIT_S, Counterparts, StandingWork
+from tests.support.fake_kernel import FakeKernel
 from tests.unit.runtime.test_debounce import VirtualLoop
+from tests.unit.runtime.test_provisioning import FakeDevices
 
 RULE = Rule(priority=5400, table=7799)
 TEXT = f"rule {RULE.render()}"
@@ -195,6 +198,40 @@ def test_only_a_change_of_what_is_ours_is_looked_at(before, after, is_look):
     room = Room()
     room.live(2, (1, lambda: room.work.compare(before, after, KERNEL)))
     assert ([(1, "restore")] if is_look else []) == room.did
+
+
+def test_what_has_to_stand_no_longer_beside_goes_where_the_place_is_not_free_as_well():
+    """The relay has died, and somebody's rule is in a place of ours: nothing is put, and packets go their own way."""
+    kernel, beside, room = FakeKernel("eth0"), [Provision()], Room()
+    standing = Standing(kernel, FakeDevices(kernel), KERNEL, lambda: 0, log=room)  # type: ignore[arg-type]
+    others = dataclasses.replace(room.work._others, beside=lambda: beside[0])
+    room.work = StandingWork(standing, others, room)  # type: ignore[arg-type]
+    led = Provision(
+        routes=(Route(dst="10.82.0.11/32", table=7797, dev="eth0", via="10.81.0.12"),),
+        rules=(Rule(priority=5410, table=7797, iif="lo", dport=(8472, 8472)),),
+    )
+    later, held = Provision(rules=(RULE, Rule(priority=5411, table=7701))), []
+
+    def change(found, *taken):
+        beside[0], room.taken = found, list(taken)
+        room.work.renew()
+
+    def look():
+        held.append(([each.rule for each in kernel.held_rules], len(kernel.held_routes)))
+
+    def ask():
+        room.taken = [TAKEN]
+        room.work.request(later)
+
+    room.live(
+        10,
+        (1, lambda: room.work.request(Provision(rules=(RULE,)))),
+        *((2, lambda: change(led)), (3, look)),
+        *((4, ask), (5, lambda: change(Provision(), TAKEN)), (6, look)),
+        *((7, lambda: change(Provision())), (8, look)),
+    )
+    assert [([RULE, *led.rules], 1), ([RULE], 0), (list(later.rules), 0)] == held
+    assert not standing.concerns(Lost(text="a rule", rule=led.rules[0]))
 
 
 def test_what_stands_beside_is_put_with_what_the_engine_wants_and_renewed_without_it():
