@@ -64,6 +64,10 @@ class StateFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", t
     state: PolicyState
 
 
+class StopFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
+    """The engine stops in order, as it was told to, and closes the link; one that crashes just closes it."""
+
+
 class AskFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag=True):
     """The engine has a service asked for by its own protocol, once.
 
@@ -83,7 +87,15 @@ class AskFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="frame", tag
 
 
 ToAgent = (
-    FactFrame | StatusFrame | ProvisionFrame | RepairFrame | OperatorReplyFrame | StateFrame | PingFrame | AskFrame
+    FactFrame
+    | StatusFrame
+    | ProvisionFrame
+    | RepairFrame
+    | OperatorReplyFrame
+    | StateFrame
+    | PingFrame
+    | StopFrame
+    | AskFrame
 )
 
 

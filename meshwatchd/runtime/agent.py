@@ -4,7 +4,7 @@
     kernel --notifications----> mirror: SnapshotReceived (when changes settle), ObjectLost (at once) --> engine
     engine --facts, status----> sinks, event store, control socket <--> meshwatchctl
 
-It ends when the engine's end of the link is closed, and takes back on the way out only ways of outer packets.
+It ends when the engine's end of the link is closed. It takes ways of outer packets back where that one stops in order.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from meshwatchd.model.frames import (
     StateFrame,
     StatusAskedFrame,
     StatusFrame,
+    StopFrame,
     ToAgent,
     ToEngine,
 )
@@ -109,7 +110,7 @@ class Agent:
     ) -> None:
         self._settings, self._link, self._log = settings, link, log
         self._snapshot: Snapshot | None = None
-        self._snapshot_s = 0.0
+        self._snapshot_s, self._is_mesh_new = 0.0, False
         self._kernel = Kernel(settings.kernel.protocol)
         self._devices = Devices(self._kernel, settings.standby, Path(settings.daemon.state_dir))
         self._dumper, self._lookups = Dumper(), EndpointLookups()
@@ -120,9 +121,8 @@ class Agent:
             self._devices.is_ours,
             overrun=lambda reason: log.warning("netlink.overrun", reason=reason),
         )
-        self._rule_place = RulePlace.open(self._mirror, settings, log)
-        self._desk = OperatorDesk(self._send)
-        self._late_discovery = LateDiscovery(settings, self._discover)
+        self._rule_place, self._desk = RulePlace.open(self._mirror, settings, log), OperatorDesk(self._send)
+        self._late_discovery, self._ended = LateDiscovery(settings, self._discover), asyncio.Event()
         self._own_view = OwnView.open(settings, lambda **fields: log.warning("profile.refused", **fields))
         self._picture = Picture(lambda: self._send_frame(StatusAskedFrame()))
         self.refresh = self._picture.refresh
@@ -137,8 +137,7 @@ class Agent:
             sources=lambda: self._own_view.sources,
             log=log,
         )
-        self._work = self._make_work()
-        self._auditor, self._config = self._care.auditor, config
+        self._work, self._auditor, self._config = self._make_work(), self._care.auditor, config
         self._sinks = Sinks.open(settings, log)
         self._care.metrics.incidents = self._sinks.incidents
         self._control = ControlServer(Path(settings.daemon.runtime_dir) / SOCKET_NAME, self, log)
@@ -149,7 +148,6 @@ class Agent:
         self._tunnel_watch, self._state = TunnelWatch(), KeptState(Path(settings.daemon.state_dir), log)
         self._tunnels, self._services = self._watch_tunnels(), ServiceDesk(self._send_frame)
         self._processor = ProcessorUse(lambda: read_processor_ns((os.getpid(), os.getppid())), time.monotonic_ns)
-        self._ended, self._is_mesh_new = asyncio.Event(), False
 
     # --- what the control socket asks ---
 
@@ -198,8 +196,8 @@ class Agent:
         finally:
             loop.remove_reader(self._link)
             loop.remove_writer(self._link)
-            await self._state.close()
             await self._care.finish(self._kernel)
+            await self._state.close()
             self._mirror.close()
             held = (self._dumper, self._lookups, self._rule_place, self._kernel, self._care, self._services, self._link)
             for each in held:
@@ -266,8 +264,7 @@ class Agent:
             case StatusFrame(status=status):
                 self._picture.take(status)
                 self._care.note(status)
-                if self._discovery is not None:
-                    self._discovery.confess(status)
+                self._late_discovery.confess(status)
             case PingFrame():
                 self._send_frame(AliveFrame())
             case RepairFrame(command=repair):
@@ -276,6 +273,8 @@ class Agent:
                 self._desk.answer(reply)
             case StateFrame(state=state):
                 self._state.keep(state)
+            case StopFrame():
+                self._care.stop()
             case AskFrame():
                 self._services.take(frame)
             case FactFrame(fact=fact):

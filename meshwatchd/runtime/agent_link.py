@@ -17,6 +17,7 @@ from meshwatchd.model.frames import (
     KeysFrame,
     PingFrame,
     StatusAskedFrame,
+    StopFrame,
     ToAgent,
 )
 from meshwatchd.model.identity import PairBinding
@@ -123,9 +124,15 @@ class AgentLink:
         elif self._heartbeat.is_hung:
             self._supervisor.kill()
 
-    def stop(self) -> None:
-        """Tell the agent to end, by closing the link, and wait for it."""
+    def stop(self, *, is_ordered: bool = False) -> None:
+        """Tell the agent to end, by closing the link, and wait for it.
+
+        Args:
+            is_ordered: somebody has told the daemon to stop, and no next one may come for long.
+        """
         if self._link is not None:
+            if is_ordered:
+                self._link.send(StopFrame())
             self._link.flush()
         self._disconnect()
         self._supervisor.stop()

@@ -63,6 +63,7 @@ class DeviceCare:
         log: Log,
     ) -> None:
         self._settings, self._kernel, self._status = settings, kernel, status
+        self._is_stopping = False
         self._socket = OverlayKernel()
         self._routing = RouteLookup(kernel)
         self.lookout = Lookout(
@@ -121,9 +122,17 @@ class DeviceCare:
             *self.rerouting.duties(kernel, self.auditor.wake),
         )
 
+    def stop(self) -> None:
+        """The daemon stops in order: no next process is sure to come soon."""
+        self._is_stopping = True
+
     async def finish(self, kernel: StandingKernel) -> None:
-        """Take routes away that nobody would watch, and wait until what was good is written."""
-        await self.rerouting.withdraw(kernel)
+        """Take routes away that nobody would watch, and wait until what was good is written.
+
+        After a crash or a kill of the engine they stay: the next one is started at once, and goes on from them.
+        """
+        if self._is_stopping:
+            await self.rerouting.withdraw(kernel)
         await self.auditor.close()
         await self._liqo.close()
 

@@ -13,7 +13,7 @@ from meshwatchd.model.errors import ConfigError
 from meshwatchd.model.node_status import NodeStatus
 from meshwatchd.model.settings import Settings
 from meshwatchd.model.snapshot import Snapshot
-from meshwatchd.model.status import Knowledge
+from meshwatchd.model.status import Knowledge, Status
 from meshwatchd.runtime.discovery import Discovery
 from meshwatchd.runtime.sinks import Log
 from meshwatchd.wire.auth import MeshSecret
@@ -59,6 +59,11 @@ class LateDiscovery:
     def forget(self, node: str) -> bool:
         """Accept whatever identity a node of this name has next; whether one was remembered."""
         return self.discovery is not None and self.discovery.forget(node)
+
+    def confess(self, status: Status) -> None:
+        """Tell others what the engine finds wrong with this node, where there is discovery."""
+        if self.discovery is not None:
+            self.discovery.confess(status)
 
     async def run(self) -> None:
         """Wait for a key, then exchange hellos for ever."""

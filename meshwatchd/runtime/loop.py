@@ -144,7 +144,7 @@ class Loop:
         self._stirred_ns = self._housekeeping_ns
 
     def run(self) -> None:
-        """Go round until SIGTERM or SIGINT, then stop in good order; kernel objects stay as they are."""
+        """Go round until SIGTERM or SIGINT, then stop in good order; the engine's kernel objects stay."""
         signals = SignalPipe((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
         self._poller.add(self._timer.fileno(), _nothing)
         self._poller.add(signals.fileno(), lambda _fd: self._on_signals(signals))
@@ -156,7 +156,7 @@ class Loop:
         finally:
             self._notify("STOPPING=1")
             self._effects.close()
-            self._agent.stop()
+            self._agent.stop(is_ordered=self._is_stopping)
             if self._journal is not None:
                 self._journal.close()
             signals.close()

@@ -3,8 +3,9 @@
     status (sessions that are not answered) --suspects--> core.routes.outer_reroute --questions--> way_desk
                                                      routes, rules --> standing work, beside what the engine wants
 
-An agent that ends in order takes the routes away: nobody would watch the relay. One that is killed leaves them, and the
-next one goes on from there, or takes them away where it may not have them.
+Where the daemon is told to stop the agent takes the routes away: nobody would watch the relay. One that is killed, or
+whose engine is or crashes, leaves them, and the next one goes on from there, or takes them away where it may not have
+them.
 """
 
 from __future__ import annotations

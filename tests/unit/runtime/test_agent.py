@@ -22,6 +22,7 @@ from meshwatchd.model.frames import (
     PingFrame,
     StateFrame,
     StatusFrame,
+    StopFrame,
 )
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import ReplyOperator, VerdictChanged
@@ -300,6 +301,21 @@ def test_what_was_seen_is_outdated_from_a_change_until_the_kernel_is_seen_anew(s
     with_agent(settings, scenario)
 
     assert [("before", False), ("shown", True), ("seen", False)] == steps
+
+
+def test_the_engines_word_that_it_stops_is_taken_before_the_end_of_the_link(settings):
+    """And without it the agent knows of no order."""
+
+    async def scenario(agent, engine):
+        loop, stopping = asyncio.get_running_loop(), [agent._care._is_stopping]
+        loop.add_reader(agent._link, agent._receive)
+        engine.send(StopFrame())
+        engine.close()
+        async with asyncio.timeout(5):
+            await agent._ended.wait()
+        return [*stopping, agent._care._is_stopping]
+
+    assert [False, True] == with_agent(settings, scenario)
 
 
 def test_the_end_of_the_link_is_the_end_of_the_agent(settings):

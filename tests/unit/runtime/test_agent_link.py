@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 
@@ -11,7 +12,7 @@ from meshwatchd.adapters.clock import monotonic_ns
 from meshwatchd.model.events import AgentLost, Event, ObjectLost, ReplyReceived, SnapshotReceived
 from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.outputs import DaemonReady, ObjectReasserted
+from meshwatchd.model.outputs import DaemonReady, ObjectReasserted, Output
 from meshwatchd.model.settings import MS
 from meshwatchd.runtime.heartbeat import Patience
 from meshwatchd.wire.auth import BOUND, key_id
@@ -140,3 +141,39 @@ def test_a_hung_agent_is_replaced_while_the_engine_probes_on(cause):
         assert 1 == node.counters["agent-exits"]
         assert "WATCHDOG=1" in node.notices
         assert len(node.core.seen(ReplyReceived)) > answered[0] + 20
+
+
+STOPPED_AGENT = """
+from collections import Counter
+from meshwatchd.runtime.link import LinkClosedError, agent_end
+end = agent_end(3, Counter())
+end._socket.setblocking(True)
+heard = []
+try:
+    while True:
+        heard += end.receive()
+except LinkClosedError:
+    open("{path}", "w").write(repr([type(each).__name__ for each in heard]))
+"""
+
+
+@pytest.mark.parametrize("is_ordered", [True, False])
+def test_the_agent_hears_whether_the_engine_stops_in_order(tmp_path, is_ordered):
+    """An exception is no order: what the agent would take back stays for the next process."""
+    path = tmp_path / "heard"
+    with engine_node(python_agent(STOPPED_AGENT.replace("{path}", str(path)))) as node:
+        node.core.plans = ()
+
+        def end(now: int) -> list[Output]:
+            node.core._due_ns = now + 10_000_000
+            if node.agent.is_connected and not is_ordered:
+                raise RuntimeError("a bug")
+            if node.agent.is_connected:
+                node.loop.stop()
+            return []
+
+        node.core._tick = end  # type: ignore[method-assign]
+        node.core._due_ns = monotonic_ns()
+        with contextlib.nullcontext() if is_ordered else pytest.raises(RuntimeError, match="a bug"):
+            node.loop.run()
+    assert ("StopFrame" in path.read_text()) is is_ordered

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import pytest
 
 from meshwatchd.adapters.netlink.tables import Table, apply_to_routes
 from meshwatchd.core.audit.expected_entries import GoodState
 from meshwatchd.model.audit import OverlayFigures
+from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import DaemonSettings, Settings
 from meshwatchd.runtime.device_care import DeviceCare
 from meshwatchd.runtime.liqo_watch import LiqoMemory
@@ -69,6 +71,27 @@ def test_figures_are_of_the_device_of_the_mesh_that_was_found_out(tmp_path):
     assert ["flannel.1", "flannel.7"] == kernel.asked
     assert 1 == len(sent)
     assert 10 == len(duties)
+
+
+@pytest.mark.parametrize("is_ordered", [True, False])
+def test_routes_of_outer_packets_go_with_an_order_to_stop_alone(tmp_path, is_ordered):
+    """A crash of the engine is no order: the next process goes on from them."""
+    settings = Settings(daemon=DaemonSettings(node="n0", state_dir=str(tmp_path)))
+    log = make_log("json", level="error")
+    care = DeviceCare(
+        settings, Kernel(), lambda _: None, status=lambda: HEALTHY, refresh=is_fresh, duplicates=tuple, log=log
+    )
+    kernel, led = FakeKernel(), Rule(priority=5410, table=7797, iif="lo", dport=(8472, 8472))
+
+    async def scenario():
+        await kernel.add_rule(led)
+        if is_ordered:
+            care.stop()
+        await care.finish(kernel)
+        return [each.rule for each in kernel.held_rules]
+
+    assert ([] if is_ordered else [led]) == asyncio.run(scenario())
+    care.close()
 
 
 def test_what_is_good_is_on_the_disk_when_the_agent_ends(tmp_path):
