@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
 from meshwatchd.core.routes.outer_reroute import OuterReroute, route_of
@@ -25,6 +26,7 @@ class OuterWorld:
         stubborn: nodes that forward nothing, and do not know it: a filter of theirs, or their cloud's.
         hiding: nodes that put their own address into what they forward.
         deaf: nodes whose agent has ended: nobody asks and answers there, while packets pass as before.
+        loss: the share of questions through a neighbour that is lost by chance.
         enforcing: nodes that may move anything.
         lost: for how many rounds in a row the pods of two nodes have not reached each other.
     """
@@ -37,6 +39,7 @@ class OuterWorld:
         self.hiding: set[str] = set()
         self.down: set[str] = set()
         self.deaf: set[str] = set()
+        self.loss, self._dice = 0.0, random.Random(7)
         self.enforcing = set(NAMES)
         self.now = 0
         self.policy = policy or PolicySettings()
@@ -137,6 +140,9 @@ class OuterWorld:
         far = question.node
         is_deaf = far in self.deaf
         if is_deaf and question.way is not Way.VOUCHED:
+            return None
+        is_led = question.way is Way.RELAYED or (question.way is Way.OVERLAY and self.relay(asker, far))
+        if is_led and self._dice.random() < self.loss:
             return None
         if question.way is Way.DIRECT:
             is_answered = self._hop(asker, far) and self._hop(far, asker)

@@ -287,7 +287,7 @@ class OuterWay:
             return WayInput.ANSWERED
         if overlay.silent < RETURN_SILENT_ROUNDS or not (is_missed or self._has_answered):
             return None
-        return WayInput.SILENT if not relayed.silent else WayInput.REFUSED
+        return WayInput.SILENT if relayed.silent < RELAY_LOST_ROUNDS else WayInput.REFUSED
 
     def _input_rerouted(self, now: int, *, may_move: bool, is_missed: bool) -> WayInput | None:
         overlay, direct, relayed = (self._ways[way] for way in (Way.OVERLAY, Way.DIRECT, Way.RELAYED))
@@ -295,7 +295,9 @@ class OuterWay:
         # that agent does answer, have to confirm it.
         is_confirmed = is_missed or bool(self.vouchers)
         is_lost = is_confirmed and overlay.silent >= (SILENT_ROUNDS if self._is_verified else VERIFY_ROUNDS)
-        if relayed.silent >= RELAY_LOST_ROUNDS and direct.answered >= BACK_AT_ONCE_ROUNDS:
+        # Both: where one packet in ten is lost through the neighbour two questions in a row are, each minute.
+        is_relay_silent = min(relayed.silent, overlay.silent) >= RELAY_LOST_ROUNDS
+        if is_relay_silent and direct.answered >= BACK_AT_ONCE_ROUNDS:
             return WayInput.WELL
         if is_lost:
             return WayInput.REFUSED

@@ -259,6 +259,21 @@ def test_a_dead_relay_is_left_at_once_where_the_own_way_is_well():
     assert 2 == stage.until(WayState.RETURNING)
 
 
+def test_a_neighbour_that_loses_some_questions_is_none_that_has_died():
+    """Packets of the overlay arrive; it is not left past the hold-down, and taken back after a way home in vain."""
+    stage = _rerouted(hold_down=3600 * SECOND)
+    stage.answers |= {Way.DIRECT: HERE, Way.RELAYED: None}
+    assert stage.round(20) is WayState.REROUTED
+
+    stage = _rerouted(hold_down=0, wait_to_restore=0)
+    stage.answers[Way.DIRECT] = HERE
+    stage.until(WayState.RETURNING)
+    stage.answers[Way.OVERLAY] = None
+    stage.round(2)
+    stage.answers[Way.RELAYED] = None
+    assert stage.round() is WayState.REROUTED
+
+
 def test_paused_nothing_is_begun_and_what_is_in_use_stays_while_it_works():
     """Neither a trial nor a way home."""
     stage = Stage()
