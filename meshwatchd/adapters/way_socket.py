@@ -21,6 +21,8 @@ _IP_MTU_DISCOVER, _PMTUDISC_DONT = 10, 0
 _PKTINFO: Final = struct.Struct("=I4s4s")
 """struct in_pktinfo: index of the device, the local address, the header's destination."""
 RECEIVE_BYTES: Final = 9_001
+MOST_WAITING: Final = 32
+"""Datagrams that are looked at after the time is over: somebody may send more than can be read."""
 
 
 class Asked(NamedTuple):
@@ -92,6 +94,7 @@ async def ask(
                         received = await loop.sock_recv(opened, RECEIVE_BYTES)
                         if is_answer(received):
                             return received
+                        await asyncio.sleep(0)  # while datagrams are there nothing else gets its turn
             except TimeoutError:
                 return _waiting(opened, is_answer)
     except OSError:
@@ -101,7 +104,7 @@ async def ask(
 def _waiting(opened: socket.socket, is_answer: Callable[[bytes], bool]) -> bytes | None:
     """An answer that a busy process has not got round to."""
     with contextlib.suppress(OSError):
-        while True:
+        for _ in range(MOST_WAITING):
             received = opened.recv(RECEIVE_BYTES)
             if is_answer(received):
                 return received

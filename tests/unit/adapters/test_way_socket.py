@@ -82,6 +82,48 @@ def test_an_answer_that_a_busy_process_reads_late_counts():
         assert way_socket._waiting(one, lambda _: True) is None
 
 
+def test_somebody_who_sends_without_end_stops_nothing_else():
+    """Each datagram that is no answer gives others their turn, and after the time is over so many are looked at."""
+    turns, looked_at = [0], list[int]()
+
+    def is_answer(_: bytes) -> bool:
+        looked_at.append(turns[0])
+        return False
+
+    async def count():
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    async def scenario():
+        loop = asyncio.get_running_loop()
+        with closing(way_socket.listen(0)) as opened:
+
+            def flood():
+                asked = way_socket.receive(opened)
+                assert asked is not None
+                for _ in range(50):
+                    way_socket.answer(opened, asked, b"noise")
+
+            loop.add_reader(opened, flood)
+            async with asyncio.TaskGroup() as group:
+                counting = group.create_task(count())
+                await _ask(_port(opened), timeout_s=0.1, is_answer=is_answer)
+                counting.cancel()
+            loop.remove_reader(opened)
+
+    asyncio.run(scenario())
+    assert len(looked_at) > 20
+    assert len(looked_at) == len(set(looked_at))
+
+    looked_at.clear()
+    with closing(way_socket.listen(0)) as one, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        for _ in range(2 * way_socket.MOST_WAITING):
+            other.sendto(b"noise", ("127.0.0.1", _port(one)))
+        assert way_socket._waiting(one, is_answer) is None
+    assert way_socket.MOST_WAITING == len(looked_at)
+
+
 def test_a_port_that_is_taken_is_told():
     """Another daemon has it."""
     with closing(way_socket.listen(0)) as opened, pytest.raises(KernelError, match="listen on UDP port"):
