@@ -4,7 +4,7 @@
     VOUCH  --likewise, about a node that is known--> that node is ASKed directly and in the overlay --> VOUCHED
 
 What is not signed uses up nothing but time: so many datagrams a second are looked at, and those that are signed are
-counted by themselves.
+counted by themselves. Of those that have this node ask another one fewer are taken, and each once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import closing
 from typing import Final
 
 from meshwatchd.adapters import way_socket
-from meshwatchd.adapters.host.proc import read_host
+from meshwatchd.adapters.host.proc import read_forwarding
 from meshwatchd.adapters.way_socket import Asked
 from meshwatchd.model.errors import KernelError
 from meshwatchd.model.identity import PairBinding
@@ -41,6 +41,8 @@ SIGNED_PER_S: Final = 500
 """Twenty nodes that have lost their way here ask so much, each by four neighbours."""
 UDP_BYTES: Final = 28
 """Of the headers of IPv4 and UDP."""
+VOUCHED_PER_S: Final = 50
+"""Each has this node open two sockets; three neighbours that miss eight nodes each ask so much."""
 
 Mesh = Callable[[], MeshSettings]
 
@@ -66,6 +68,8 @@ class WayDesk:
         self._keys = KeyFiles(node, auth, mesh, purpose=Purpose.WAYS)
         self._ports = {Way.DIRECT: direct_port(probe_port), Way.RELAYED: relayed_port(probe_port)}
         self._second, self._seen, self._signed = 0, 0, 0
+        self._vouches: set[tuple[str, int]] = set()
+        self._former: set[tuple[str, int]] = set()
         self._vouching: asyncio.TaskGroup | None = None
 
     def bind(self, bindings: Sequence[PairBinding]) -> None:
@@ -107,7 +111,7 @@ class WayDesk:
         if message.kind is WayKind.ASK:
             content = WayContent(sender=self._node, target=message.content.sender, seen=asked.sender[0])
             self._answer(opened, asked, pair, WayMessage(kind=WayKind.REACHED, nonce=message.nonce, content=content))
-        elif message.kind is WayKind.VOUCH and self._vouching is not None:
+        elif message.kind is WayKind.VOUCH and self._vouching is not None and self._is_new(message):
             self._vouching.create_task(self._vouch(opened, asked, message, pair))
 
     def read(self, datagram: bytes) -> tuple[WayMessage, PairKey] | None:
@@ -140,7 +144,7 @@ class WayDesk:
             target=message.content.sender,
             seen=asked.sender[0],
             is_reached=is_known and None not in came,
-            is_willing=self._is_willing() and read_host((), time.monotonic_ns()).is_forwarding is not False,
+            is_willing=self._is_willing() and read_forwarding() is not False,
         )
         self._answer(opened, asked, pair, WayMessage(kind=WayKind.VOUCHED, nonce=message.nonce, content=content))
 
@@ -151,10 +155,19 @@ class WayDesk:
     def _find(self, name: str) -> Node | None:
         return next((node for node in self._mesh().node if node.name == name), None)
 
+    def _is_new(self, message: WayMessage) -> bool:
+        """Whether it is none that was asked within a second, by somebody who replays it, and none too many."""
+        name = (message.content.sender, message.nonce)
+        if name in self._vouches or name in self._former or len(self._vouches) >= VOUCHED_PER_S:
+            return False
+        self._vouches.add(name)
+        return True
+
     def _is_affordable(self) -> bool:
         second = int(time.monotonic())
         if second != self._second:
             self._second, self._seen, self._signed = second, 0, 0
+            self._former, self._vouches = self._vouches, set()
         self._seen += 1
         return self._seen <= LOOKED_AT_PER_S
 

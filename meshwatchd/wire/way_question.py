@@ -18,7 +18,8 @@
     end-16  16     tag over all before (HMAC-SHA-256, truncated)
 
 The key is one of the pair of nodes for this purpose alone. An answer is at most as long as its question, and none is
-believed that was not asked for: it repeats the nonce. A question that is replayed is answered again, to no effect.
+believed that was not asked for: it repeats the nonce. An ASK that is replayed is answered again, to no effect; a VOUCH
+is not, since it has another node asked.
 """
 
 from __future__ import annotations

@@ -55,6 +55,11 @@ def read_host(
     )
 
 
+def read_forwarding(proc: Path = PROC) -> bool | None:
+    """Whether the host forwards IPv4 packets (net.ipv4.ip_forward); None where that cannot be read."""
+    return _flag(proc / "sys/net/ipv4/ip_forward")
+
+
 def _rp_filter(conf: Path, devices: Iterable[str]) -> dict[str, int]:
     of_all = _number(conf / "all/rp_filter") or 0
     found = {name: _number(conf / name / "rp_filter") for name in devices}

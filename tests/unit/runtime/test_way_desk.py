@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from meshwatchd.adapters import way_socket
-from meshwatchd.adapters.host.proc import read_host
+from meshwatchd.adapters.host.proc import read_forwarding
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.outer_reroute import FarNode, Relay, Way, WayQuestion
 from meshwatchd.model.port_map import direct_port, relayed_port
@@ -133,7 +133,7 @@ def test_a_neighbour_asks_the_node_itself_and_reports(auth, monkeypatch, is_will
     reached, lost = asyncio.run(scenario())
     assert reached.is_reached
     assert not lost.is_reached
-    forwards = read_host((), 0).is_forwarding is not False
+    forwards = read_forwarding() is not False
     assert reached.is_willing is (is_willing and forwards)
 
 
@@ -180,6 +180,43 @@ def test_questions_for_others_answers_and_too_many_of_them_are_passed_over(auth)
     datagram = _signed()
     answered = [desk.read(datagram) is not None for _ in range(3 * way_desk.SIGNED_PER_S)]
     assert answered.count(True) <= 2 * way_desk.SIGNED_PER_S
+
+
+def test_a_question_that_has_others_asked_is_taken_once_and_so_many_are(auth):
+    """Somebody who has heard one sends it again and again."""
+    desk = _desk("w1", auth, 18_618)
+
+    datagrams = {nonce: _signed(kind=WayKind.VOUCH, nonce=nonce) for nonce in range(1, 4 * way_desk.VOUCHED_PER_S)}
+
+    def is_taken(nonce):
+        found = desk.read(datagrams[nonce])
+        return found is not None and desk._is_new(found[0])
+
+    replayed = [is_taken(1) for _ in range(40)]
+    assert [True] == [each for each in replayed if each]
+    taken = [is_taken(nonce) for nonce in range(2, 4 * way_desk.VOUCHED_PER_S)]
+    assert way_desk.VOUCHED_PER_S - 1 <= taken.count(True) <= 2 * way_desk.VOUCHED_PER_S
+
+
+def test_a_replayed_question_has_the_node_asked_once(auth, monkeypatch):
+    """By the port: ten copies of one datagram, one answer."""
+    port, asked = _free_port(), list[str]()
+
+    async def scenario():
+        desk = _desk("w1", auth, port)
+
+        async def vouch(_opened, _asked, message, _pair):
+            asked.append(message.content.about)
+
+        desk._vouch = vouch
+        async with _serving(monkeypatch, desk):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as replaying:
+                for _ in range(10):
+                    replaying.sendto(_signed(kind=WayKind.VOUCH), (ADDRESSES["w1"], direct_port(port)))
+            await asyncio.sleep(0.1)
+
+    asyncio.run(scenario())
+    assert ["e2"] == asked
 
 
 def test_without_keys_nothing_is_answered(auth, tmp_path):

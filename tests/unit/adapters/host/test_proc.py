@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshwatchd.adapters.host.proc import read_host, read_text
+from meshwatchd.adapters.host.proc import read_forwarding, read_host, read_text
 from meshwatchd.model.host import HostState
 
 FILES = {
@@ -44,6 +44,15 @@ def test_sysctls_and_counters_are_read(proc):
         conntrack_invalid=15,
         udp_checksum_errors=7,
     ) == read_host(("kilo0", "flannel.1", "mw9"), 5, proc=proc)
+
+
+def test_forwarding_is_read_by_itself(proc):
+    """And is not known where it cannot be read."""
+    found = [read_forwarding(proc)]
+    for text in ("0\n", ""):
+        (proc / "sys/net/ipv4/ip_forward").write_text(text)
+        found.append(read_forwarding(proc))
+    assert [True, False, None] == found
 
 
 def test_of_a_forwarder_forwarding_alone_is_read(proc):
