@@ -15,6 +15,7 @@ from meshwatchd.core.routes.outer_way import OuterWay, WayState
 from meshwatchd.model.audit import AuditFinding
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.outer_reroute import REROUTED_SLOT
+from meshwatchd.model.plan import TABLES
 from meshwatchd.model.rule_window import RuleWindow
 from meshwatchd.model.settings import KernelSettings
 
@@ -74,14 +75,17 @@ def _sentences(way: OuterWay, terms: Terms) -> Iterator[str]:
     if terms.is_allowed:
         return
     commands = "; ".join(commands_of(way, terms))
-    yield f"to send outer packets through it, as root: {commands}"
-    yield "you alone take these away again: ip rule del and ip route del with the same words, when the way is well"
+    if commands:
+        yield f"to send outer packets through it, as root: {commands}"
+        yield "you alone take these away again: ip rule del and ip route del with the same words, when the way is well"
     yield (
-        "[cilium] outer_reroute = true in mode enforce does that, once packets through it are answered, and undoes it"
-        f" by itself; where packets from {far.name} are lost as well it has to be done there too"
+        "[cilium] outer_reroute = true in mode enforce leads them there once packets there are answered, and undoes"
+        f" it by itself; where packets from {far.name} are lost as well it has to be done there too"
     )
 
 
+_KERNELS_TABLES = (0, 253, 254, 255)
+"""Unspecified, default, main and local: linux/rtnetlink.h."""
 _REMEDY = (
     "where packets from {0} are lost as well, {0} must have outer_reroute = true too; a relay must forward (net.ipv4."
     "ip_forward, its filter's forward chain) without hiding the source, and a cloud must allow it (source/destination"
@@ -92,9 +96,14 @@ _REMEDY = (
 def commands_of(way: OuterWay, terms: Terms) -> Iterable[str]:
     """The route and the rules as commands of iproute2, for the preferred neighbour.
 
-    Without our mark, in a table and at a priority just before ours: what a person puts is no daemon's to remove.
+    Without our mark, in a table and at a priority just before ours: what a person puts is no daemon's to remove. None
+    where only priority 0 is left, the kernel's own; where a table of its own is just before ours, the next one behind.
     """
     table, priority = terms.kernel.table_base - 1, terms.window.first - 1
+    if priority < 1:
+        return
+    if table in _KERNELS_TABLES:
+        table = terms.kernel.table_base + TABLES
     route = route_of(way, table, next(iter(way.vouchers), None))
     if route is not None:
         yield f"ip route add {route.render()}"

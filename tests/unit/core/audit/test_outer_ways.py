@@ -64,6 +64,22 @@ def test_advice_has_the_exact_commands_and_the_switch():
     assert "ip route add" not in _said(made, is_allowed=True)
 
 
+def test_no_command_touches_a_table_or_a_priority_of_the_kernels_own():
+    """Settings are free to choose places next to them."""
+    made = _after(20, Way.VOUCHED)
+
+    def advised(first, table_base):
+        kernel = KernelSettings(priority_base=first, table_base=table_base)
+        terms = Terms(window=RuleWindow(first=first), kernel=kernel, ports=(8472,), is_allowed=False)
+        return "\n".join(line for each in audit_outer_ways(made, terms) for line in each.because)
+
+    assert "ip rule add" not in advised(1, 7700)
+    assert "as root" not in advised(1, 7700)
+    assert "lookup 1256" in advised(5400, 256)
+    assert "table 1256" in advised(5400, 256)
+    assert "pref 1 " in advised(2, 7700)
+
+
 def test_where_the_host_answers_outer_packets_alone_are_lost():
     """A filter that does not know their port."""
     assert "outer packets alone are lost" in _said(_after(20, Way.VOUCHED, Way.DIRECT))
