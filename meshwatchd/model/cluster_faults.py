@@ -45,6 +45,7 @@ CLUSTER_FAULTS = (
         title="the way of outer packets to one node of another cluster is dead, while a neighbour reaches it",
         remedy="look at routes and filters between the two addresses; until then outer packets can go through the"
         " neighbour: with [cilium] outer_reroute = true in mode enforce they do",
+        confirm_ns=15 * SECOND,
         about="This node's VXLAN, Geneve or WireGuard packets to one node of another cluster are lost, so that its pods"
         " are not reached from here; a node on the same network reaches it. The fault says which, and the route and the"
         " rules that lead outer packets through it. Where that is allowed it is done once packets through the neighbour"

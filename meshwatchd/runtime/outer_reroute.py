@@ -17,7 +17,7 @@ from typing import Final, Protocol, TypeVar
 
 from meshwatchd.adapters.netlink import provision
 from meshwatchd.adapters.netlink.ports import StandingKernel
-from meshwatchd.core.audit.outer_ways import Terms, audit_outer_ways
+from meshwatchd.core.audit.outer_ways import Terms, audit_outer_ways, with_known_cause
 from meshwatchd.core.audit.view import View
 from meshwatchd.core.routes.outer_reroute import OuterReroute
 from meshwatchd.core.routes.outer_way import ROUND_NS, WayState
@@ -136,7 +136,8 @@ class Rerouting:
         if self._is_there.is_set():
             sessions = [each for each in status.sessions if each.layer in _LAYERS]
             lost = {each.peer for each in sessions if each.state in _LOST}
-            self._reroute.suspect(lost - {each.peer for each in sessions if each.state == _UP})
+            alive = {each.peer for each in sessions if each.state == _UP}
+            self._reroute.suspect(lost - alive - with_known_cause(status))
             self._wake()
 
     def see(self, snapshot: Snapshot) -> None:

@@ -13,11 +13,12 @@ import msgspec
 from meshwatchd.core.routes.outer_reroute import OuterReroute, outer_rules, route_of
 from meshwatchd.core.routes.outer_way import OuterWay, WayState
 from meshwatchd.model.audit import AuditFinding
-from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.outer_reroute import REROUTED_SLOT
 from meshwatchd.model.plan import TABLES
 from meshwatchd.model.rule_window import RuleWindow
 from meshwatchd.model.settings import KernelSettings
+from meshwatchd.model.status import Status
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +48,16 @@ def audit_outer_ways(reroute: OuterReroute, terms: Terms) -> Iterator[AuditFindi
             peer=way.far.name,
             because=tuple(_sentences(way, terms)),
         )
+
+
+def with_known_cause(status: Status) -> frozenset[str]:
+    """Nodes that are missed for what somebody has found: a way around would carry it along.
+
+    Such as AllowedIPs: this node has found what is wrong with its peer, or the other one has told of itself.
+    """
+    found = (each.peer for each in status.findings if each.severity is Severity.CRITICAL)
+    told = (pair.verdict.culprit for pair in status.pairs if pair.verdict.told_by)
+    return frozenset((*found, *told))
 
 
 def _sentences(way: OuterWay, terms: Terms) -> Iterator[str]:

@@ -39,6 +39,7 @@ _OVERLAY_LOST = frozenset(
 )
 _TUNNEL_LOST = frozenset((FaultCode.WIREGUARD_BLOCKED, FaultCode.ALL_PATHS_DOWN))
 _ALL_LOST = _OVERLAY_LOST | _TUNNEL_LOST | {FaultCode.LEADER_DEAD}
+_LOST_ONE_WAY = _ALL_LOST | {FaultCode.ONE_WAY_BREAK}
 _NOTHING_NEW = _OVERLAY_LOST | {FaultCode.WIREGUARD_BLOCKED, FaultCode.LEADER_DEAD}
 _UNDERLAY_LOST = _NOTHING_NEW | {FaultCode.LOCAL, FaultCode.ONE_WAY_BREAK}
 _NOT_PASSED_ON = frozenset((FaultCode.RELAY_NOT_FORWARDING, FaultCode.POD_UNREACHABLE, FaultCode.ALL_PATHS_DOWN))
@@ -80,8 +81,8 @@ EXPLAINS: Mapping[FaultCode, frozenset[FaultCode]] = MappingProxyType(
         FaultCode.ALLOWED_IPS_MISSING: _PODS_LOST,
         # The address that the overlay is probed by is among the pods'.
         FaultCode.POD_ROUTE_DIVERTED: _OVERLAY_LOST,
-        # The end of a tunnel, or a neighbour, which calls its leader dead then.
-        FaultCode.NODE_ROUTE_BLOCKED: _ALL_LOST,
+        # The end of a tunnel, which may hear nothing and be heard, or a neighbour, which calls its leader dead then.
+        FaultCode.NODE_ROUTE_BLOCKED: _LOST_ONE_WAY,
         FaultCode.BGP_ROUTE_ESCAPED: _PODS_LOST,
         FaultCode.WIREGUARD_ENDPOINT_MOVED: _TUNNEL_LOST,
         FaultCode.WIREGUARD_NO_HANDSHAKE: _TUNNEL_LOST,
@@ -286,7 +287,7 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName], no
         return False
     # A member blames the leader at the other end of the tunnel; its own leader has looked at the device.
     is_own_tunnel = told.is_own_leader and verdict.fault is FaultCode.WIREGUARD_BLOCKED
-    is_of_tunnel = _IS_BELIEVED[told.fault] in (_TUNNEL_LOST, _TUNNEL_OR_PODS_LOST, _ALL_LOST)
+    is_of_tunnel = _IS_BELIEVED[told.fault] in (_TUNNEL_LOST, _TUNNEL_OR_PODS_LOST, _ALL_LOST, _LOST_ONE_WAY)
     # A member misses pods whose packets its own leader does not hand to the tunnel.
     is_own_pods = told.is_own_leader and told.fault in _OF_PODS and verdict.fault in _PODS_LOST
     return verdict.culprit == told.culprit or (is_own_tunnel and is_of_tunnel) or is_own_pods

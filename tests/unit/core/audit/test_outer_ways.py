@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from meshwatchd.core.audit.outer_ways import Terms, audit_outer_ways
+import msgspec
+
+from meshwatchd.core.audit.outer_ways import Terms, audit_outer_ways, with_known_cause
 from meshwatchd.core.routes.outer_reroute import OuterReroute
 from meshwatchd.core.routes.outer_way import WayState
-from meshwatchd.model.faults import FaultCode
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
 from meshwatchd.model.outer_reroute import Way, WayAnswer
 from meshwatchd.model.rule_window import RuleWindow
 from meshwatchd.model.settings import KernelSettings, PolicySettings
+from meshwatchd.model.status import FindingStatus
 from tests.support.cluster_node import mesh, node_ip, snapshot
+from tests.support.example_status import HEALTHY
 
 ALWAYS = WayAnswer(seen=node_ip("e1"))
 
@@ -96,3 +100,34 @@ def test_what_is_tried_in_force_or_refused_is_said():
     assert "table 7797 has the route" in _said(forced, is_allowed=True)
     refused = _after(19, Way.VOUCHED, may_move=True)
     assert "are not answered: where packets from w1 are lost as well" in _said(refused, is_allowed=True)
+
+
+def test_a_node_whose_silence_has_a_known_cause_needs_no_way_around():
+    """What is wrong with its WireGuard peer here, or what it has told of itself, is not mended by another way."""
+    status = msgspec.structs.replace(HEALTHY, findings=(), pairs=HEALTHY.pairs[:1])
+    verdict = msgspec.structs.replace(status.pairs[0].verdict, culprit="w2", told_by="w2")
+    told = msgspec.structs.replace(status, pairs=(msgspec.structs.replace(status.pairs[0], verdict=verdict),))
+    seen = msgspec.structs.replace(verdict, told_by="")
+    seen_here = msgspec.structs.replace(status, pairs=(msgspec.structs.replace(status.pairs[0], verdict=seen),))
+
+    assert {"w1"} == with_known_cause(msgspec.structs.replace(status, findings=(_finding(Severity.CRITICAL),)))
+    assert {"w2"} == with_known_cause(told)
+    assert not with_known_cause(msgspec.structs.replace(status, findings=(_finding(Severity.WARNING),)))
+    assert not with_known_cause(seen_here), "the probes say that it is silent, and not why"
+
+
+def _finding(severity):
+    fault = FaultCode.ALLOWED_IPS_MISSING
+    return FindingStatus(
+        fault=fault,
+        layer=CATALOGUE[fault].layer,
+        severity=severity,
+        device="cilium_wg0",
+        subject="10.82.0.11/32",
+        peer="w1",
+        culprit="e1",
+        since_ns=0,
+        because=(),
+        repair="none",
+        commands=(),
+    )

@@ -53,6 +53,7 @@ def test_a_relay_that_leads_packets_to_a_node_astray_is_why_it_is_out_of_reach(f
         (FaultCode.LEADER_DEAD, "b1", True),
         (FaultCode.WIREGUARD_BLOCKED, "b1", True),
         (FaultCode.WIREGUARD_BLOCKED, "a1", True),
+        (FaultCode.ONE_WAY_BREAK, "b1", True),
         (FaultCode.LEADER_DEAD, "a1", False),
     ],
 )
