@@ -84,7 +84,7 @@ def test_a_dead_way_between_two_nodes_is_an_outage_without_us_and_advice_without
             with _cut(lab, "e1", "w1"):
                 wait_until(
                     lambda: all("ip route add" in _findings(daemons, node) for node in ("e1", "w1")),
-                    timeout_s=REROUTED_S,
+                    timeout_s=2 * REROUTED_S,
                     what="advice at both ends",
                     poll_s=0.2,
                 )

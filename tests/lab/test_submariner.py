@@ -10,6 +10,7 @@ import time
 import pytest
 
 from netnslab import submariner
+from netnslab.daemons import Settings
 from netnslab.waiting import wait_until
 from tests.support.mesh import flow
 from tests.support.minimal_mesh import await_found, await_well, minimal_mesh
@@ -21,7 +22,11 @@ NODES = ("a1", "a2", "a3", "b1", "b2", "b3")
 FLOW_S, FLOWS = 0.02, 10
 """Between two new flows, and how many of them in a row tell that traffic flows."""
 
-SWITCHED_ON = {"submariner": {"leg_detour": True}}
+SWITCHED_ON: Settings = {
+    "submariner": {"leg_detour": True},
+    "policy": {"hold_down": "2s", "wait_to_restore": "1s", "half_life": "1s"},
+}
+"""Home soon: restraint is not what is tried here."""
 
 DETOUR = "lookup 778"
 """Of the rule that has traffic take a detour: 7780 and 7781 are their tables."""
@@ -126,7 +131,7 @@ def _wait_for_detour(daemons, node, words):
 
 
 def _wait_for_home(lab, node):
-    wait_until(lambda: not _of_detour(lab, node), timeout_s=150, what=f"traffic of {node} to come home")
+    wait_until(lambda: not _of_detour(lab, node), timeout_s=60, what=f"traffic of {node} to come home")
 
 
 @contextlib.contextmanager
@@ -231,6 +236,7 @@ def test_a_worker_without_its_leg_goes_by_its_gateway_and_comes_home(mesh):
     """New flows from pod to pod stop for less than a second, and go by the leg again when it is well."""
     lab, daemons, _ = mesh
     await_well(lab, daemons, pairs=1)
+    _wait_for_home(lab, "a3")
     with _traffic(lab, "a3", "b3") as seen:
         with _filtered(lab, "a3", "leg", LEG_IS_CUT):
             cut = time.monotonic()
@@ -244,7 +250,7 @@ def test_a_worker_without_its_leg_goes_by_its_gateway_and_comes_home(mesh):
             wait_until(lambda: time.monotonic() - cut > TOLD_S, timeout_s=TOLD_S + 1, what="a finding to be told")
             assert [] == daemons.status("a3")["findings"]
             assert [("overlay-black-hole", "a3")] == _verdicts(daemons, ("a3",))
-        wait_until(lambda: not _of_detour(lab, "a3"), timeout_s=120, what="traffic to come home")
+        _wait_for_home(lab, "a3")
         home = time.monotonic()
         wait_until(lambda: _flows_again(seen, home), timeout_s=20, what="new flows over the leg")
         assert all(arrived for at, arrived in seen if at >= home - 1)
@@ -252,30 +258,24 @@ def test_a_worker_without_its_leg_goes_by_its_gateway_and_comes_home(mesh):
     await_well(lab, daemons, pairs=1)
 
 
-def _anew(lab, daemons, *nodes):
-    """A process that has not moved lately comes home after 30 s, and not after twice as long."""
-    for node in nodes:
-        daemons.restart(node)
-    await_well(lab, daemons, pairs=1)
-
-
 def test_without_its_gateway_as_next_hop_a_worker_goes_by_a_neighbour(mesh):
     """What a3 hands to a1 itself is lost as well: a2 takes it, and sends it by its own leg."""
     lab, daemons, _ = mesh
-    _anew(lab, daemons, "a3")
+    _wait_for_home(lab, "a3")
     with _traffic(lab, "a3", "b3") as seen, _filtered(lab, "a1", "hop", HOP_IS_CUT):
         with _filtered(lab, "a3", "leg", LEG_IS_CUT):
             cut = time.monotonic()
             wait_until(lambda: _flows_again(seen, cut), timeout_s=20, what="new flows to go by the neighbour")
             assert "by a2, via 192.168.100.12 on eth0" == _detour(daemons, "a3")
-        wait_until(lambda: not _of_detour(lab, "a3"), timeout_s=150, what="traffic to come home")
+        _wait_for_home(lab, "a3")
     await_well(lab, daemons, pairs=1)
 
 
 def test_a_half_dead_gateway_is_gone_around_to_itself(mesh):
     """Its leg is dead for new flows and Submariner is content: both workers hand it packets by the pods' network."""
     lab, daemons, _ = mesh
-    _anew(lab, daemons, "a2", "a3")
+    for node in ("a2", "a3"):
+        _wait_for_home(lab, node)
     with _traffic(lab, "a2", "b2") as seen:
         with _filtered(lab, "a1", "half", HALF_DEAD):
             armed = time.monotonic()
@@ -297,6 +297,7 @@ def test_without_its_daemon_the_same_worker_stays_cut_off(mesh):
     """What the daemon changes: nothing of Submariner's brings new flows back."""
     lab, daemons, _ = mesh
     await_well(lab, daemons, pairs=1)
+    _wait_for_home(lab, "a3")
     daemons.stop("a3")
     with _traffic(lab, "a3", "b3") as seen:
         wait_until(lambda: _flows_again(seen, 0), timeout_s=20, what="flows")

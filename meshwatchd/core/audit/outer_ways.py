@@ -39,7 +39,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 def audit_outer_ways(reroute: OuterReroute, terms: Terms) -> Iterator[AuditFinding]:
     """One finding for each node that a neighbour reaches in this one's place."""
     for way in reroute.ways:
-        if way.state is WayState.SUSPECTED or not (way.is_tried or way.vouchers):
+        if way.state is WayState.SUSPECTED or not (way.is_tried or way.advised):
             continue
         yield AuditFinding(
             code=FaultCode.OUTER_WAY_BROKEN,
@@ -79,7 +79,7 @@ def _sentences(way: OuterWay, terms: Terms) -> Iterator[str]:
         yield f"{way.reason}: {_REMEDY.format(far.name)}"
     if way.is_tried:
         return
-    voucher = next(iter(way.vouchers), None)
+    voucher = next(iter(way.advised), None)
     if voucher is None:
         return
     yield f"{voucher.name} ({voucher.address}), on this node's own network, reaches it and forwards packets"
@@ -115,7 +115,7 @@ def commands_of(way: OuterWay, terms: Terms) -> Iterable[str]:
         return
     if table in _KERNELS_TABLES:
         table = terms.kernel.table_base + TABLES
-    route = route_of(way, table, next(iter(way.vouchers), None))
+    route = route_of(way, table, next(iter(way.advised), None))
     if route is not None:
         yield f"ip route add {route.render()}"
     for rule in outer_rules(priority, table, terms.ports):

@@ -135,6 +135,7 @@ class OuterWay:
     Attributes:
         relay: the neighbour that is tried or in use.
         vouchers: neighbours that reach the node and forward, the preferred first; as they last said.
+        advised: the same for who is told: one round in which nobody answers takes no advice back.
         reason: what was wrong with the neighbour that was left last, in a sentence; empty where none was.
         hold_ns: doubles with every way home that was tried in vain.
         has_been_rerouted: a neighbour has carried outer packets since this began.
@@ -146,6 +147,7 @@ class OuterWay:
         self.state = WayState.SUSPECTED
         self.relay: Relay | None = None
         self.vouchers: tuple[Relay, ...] = ()
+        self.advised: tuple[Relay, ...] = ()
         self.reason = self._hidden = ""
         self.hold_ns = hold_ns or policy.hold_down
         self._ways = {way: Streak() for way in (Way.DIRECT, Way.RELAYED, Way.OVERLAY)}
@@ -235,7 +237,8 @@ class OuterWay:
                 self._ways[question.way].count(is_answered=answer is not None and self._is_own(question, answer))
         if any(each.way is Way.VOUCHED for each in answers):
             self._looks += 1
-            self.vouchers = tuple(each for each in relays if _is_vouched(each, answers))
+            before, self.vouchers = self.vouchers, tuple(each for each in relays if _is_vouched(each, answers))
+            self.advised = self.vouchers or before
         is_begun = self.state in (WayState.REROUTED, WayState.RETURNING)
         if not (is_missed or is_begun):
             self.state = TRANSITIONS[self.state][WayInput.ANSWERED]

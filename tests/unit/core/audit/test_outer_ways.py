@@ -84,6 +84,16 @@ def test_no_command_touches_a_table_or_a_priority_of_the_kernels_own():
     assert "pref 1 " in advised(2, 7700)
 
 
+def test_one_round_in_which_no_neighbour_answers_takes_no_advice_back():
+    """A neighbour that is busy for a moment; a second round without it is another matter."""
+    made = _after(20, Way.VOUCHED)
+    said = _said(made)
+    made.observe(dict.fromkeys(made.questions()), 20, may_move=False)
+    assert said == _said(made) != ""
+    made.observe(dict.fromkeys(made.questions()), 21, may_move=False)
+    assert "" == _said(made)
+
+
 def test_where_the_host_answers_outer_packets_alone_are_lost():
     """A filter that does not know their port."""
     assert "outer packets alone are lost" in _said(_after(20, Way.VOUCHED, Way.DIRECT))
