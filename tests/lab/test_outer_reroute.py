@@ -120,7 +120,7 @@ def test_with_the_switch_a_neighbour_carries_it_until_the_own_way_is_well(tmp_pa
                 assert {""} == {_objects(lab, node) for node in ("e2", "e3", "w2", "w3")}
                 wait_until(
                     lambda: "outer packets to w1 (10.82.0.11) go through" in _findings(daemons, "e1"),
-                    timeout_s=10,
+                    timeout_s=30,
                     what="e1 to say so",
                     poll_s=0.2,
                 )
