@@ -6,16 +6,7 @@
       --- VOUCH(nonce, about a third) ------->   asks the third node directly and in the overlay
       <-- VOUCHED(nonce, what came of it) ----
 
-    offset  bytes  content, big endian
-    0       4      magic
-    4       1      version
-    5       1      kind
-    6       1      key id of what it is signed with (see `auth`)
-    7       1      reserved, zero
-    8       8      nonce, chosen by the asker, repeated in the answer
-    16      8      id of the sender (`auth.node_id`)
-    24      m      sender, target and content in MessagePack
-    end-16  16     tag over all before (HMAC-SHA-256, truncated)
+Each has the shape of `signed_datagram`.
 
 The key is one of the pair of nodes for this purpose alone. An answer is at most as long as its question, and none is
 believed that was not asked for: it repeats the nonce. An ASK that is replayed is answered again, to no effect; a VOUCH
@@ -24,24 +15,20 @@ is not, since it has another node asked.
 
 from __future__ import annotations
 
-import struct
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from typing import Final
 
 import msgspec
 
-from meshwatchd.model.decoding import Door
-from meshwatchd.model.errors import DecodeError
 from meshwatchd.model.ids import NodeName
-from meshwatchd.wire.auth import TAG_BYTES, MeshKeys, PairKey, node_id
+from meshwatchd.wire.auth import MeshKeys, PairKey
+from meshwatchd.wire.signed_datagram import LEAST_BYTES, Format, Rejection
 
 MAGIC: Final = b"MWWQ"
 VERSION: Final = 1
 MAX_BYTES: Final = 9_000
 """A packet of the largest device that is common; what a question is padded to is the device's own size."""
 
-_HEADER: Final = struct.Struct("> 4s B B B x Q Q")
-LEAST_BYTES: Final = _HEADER.size + TAG_BYTES
 _PADDING_BYTES: Final = 5
 """What MessagePack needs to say how long some bytes are, at most."""
 
@@ -53,16 +40,6 @@ class WayKind(IntEnum):
     REACHED = 2
     VOUCH = 3
     VOUCHED = 4
-
-
-class WayRejection(StrEnum):
-    """Why a datagram is none of ours."""
-
-    WRONG_LENGTH = "wrong-length"
-    NOT_OURS = "not-ours"
-    UNKNOWN_KEY = "unknown-key"
-    BAD_TAG = "bad-tag"
-    MALFORMED = "malformed"
 
 
 class WayContent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -93,8 +70,7 @@ class WayMessage(msgspec.Struct, frozen=True, kw_only=True):
     content: WayContent
 
 
-_DOOR: Final = Door("way question", "a node with our key is of another version: meshwatchctl version on each")
-_DECODER: Final = msgspec.msgpack.Decoder(WayContent)
+_FORMAT: Final = Format("way question", magic=MAGIC, version=VERSION, most=MAX_BYTES, kind=WayKind, content=WayContent)
 
 
 def encode(message: WayMessage, pair: PairKey, *, size: int = 0) -> bytes:
@@ -105,34 +81,22 @@ def encode(message: WayMessage, pair: PairKey, *, size: int = 0) -> bytes:
         pair: its keys.
         size: bytes that it is padded to, give or take a few; 0 for as few as possible.
     """
-    header = _HEADER.pack(MAGIC, VERSION, message.kind, pair.key_id, message.nonce, node_id(message.content.sender))
     body = msgspec.msgpack.encode(message.content)
-    missing = min(size, MAX_BYTES) - len(header) - len(body) - TAG_BYTES - len("padding") - _PADDING_BYTES
+    missing = min(size, MAX_BYTES) - LEAST_BYTES - len(body) - len("padding") - _PADDING_BYTES
     if missing > 0:
         body = msgspec.msgpack.encode(msgspec.structs.replace(message.content, padding=bytes(missing)))
-    text = header + body
-    return text + pair.send.tag(text)
+    return _FORMAT.seal(message.kind, message.nonce, sender=message.content.sender, body=body, pair=pair)
 
 
-def find_pair(datagram: bytes, keys: MeshKeys) -> PairKey | WayRejection:
+def find_pair(datagram: bytes, keys: MeshKeys) -> PairKey | Rejection:
     """The keys that a datagram claims to be signed with, of purpose `auth.Purpose.WAYS`."""
-    if not LEAST_BYTES <= len(datagram) <= MAX_BYTES:
-        return WayRejection.WRONG_LENGTH
-    magic, version, _kind, number, _nonce, sender_id = _HEADER.unpack_from(datagram)
-    if magic != MAGIC or version != VERSION:
-        return WayRejection.NOT_OURS
-    return keys.receiving(sender_id, number) or WayRejection.UNKNOWN_KEY
+    return _FORMAT.find_pair(datagram, keys)
 
 
-def decode(datagram: bytes, pair: PairKey) -> WayMessage | WayRejection:
+def decode(datagram: bytes, pair: PairKey) -> WayMessage | Rejection:
     """What a datagram says, or why it is none of the pair's; nothing is believed before the tag."""
-    if not pair.receive.is_tag_of(datagram[-TAG_BYTES:], datagram[:-TAG_BYTES]):
-        return WayRejection.BAD_TAG
-    _, _, kind, _, nonce, _ = _HEADER.unpack_from(datagram)
-    try:
-        with _DOOR:
-            content = _DECODER.decode(datagram[_HEADER.size : -TAG_BYTES])
-            message = WayMessage(kind=WayKind(kind), nonce=nonce, content=content)
-    except DecodeError:
-        return WayRejection.MALFORMED
-    return message if content.sender == pair.peer else WayRejection.MALFORMED
+    opened = _FORMAT.open(datagram, pair)
+    if isinstance(opened, Rejection):
+        return opened
+    kind, nonce, content = opened
+    return WayMessage(kind=kind, nonce=nonce, content=content)

@@ -74,6 +74,7 @@ from meshwatchd.wire.auth import TAG_BYTES, MeshKeys, PairKey, Purpose
 from meshwatchd.wire.parse import ParsedProbe, verify_and_parse
 from meshwatchd.wire.reflect import reflect
 from meshwatchd.wire.seal import peek, sign
+from meshwatchd.wire.signed_datagram import Rejection
 from tests.property import service_samples as service
 from tests.property.hello_samples import HELLOS, SHORT_HELLOS, read_hello, read_short_hello
 from tests.property.wireguard_samples import UAPI, WIREGUARD
@@ -290,7 +291,7 @@ def _event(data: bytes) -> object:
 def _tap(data: bytes) -> object:
     datagram = data + _TAPS_OF_B1.send.tag(data)
     pair = tap.find_pair(datagram, _TAPS_AT_B1)
-    if pair is tap.TapRejection.WRONG_LENGTH:
+    if pair is Rejection.WRONG_LENGTH:
         return pair
     return tap.decode(datagram, pair if isinstance(pair, PairKey) else _TAPS_OF_A1)
 
@@ -298,7 +299,7 @@ def _tap(data: bytes) -> object:
 def _way(data: bytes) -> object:
     datagram = data + _WAYS_OF_B1.send.tag(data)
     pair = ways.find_pair(datagram, _WAYS_AT_B1)
-    if pair is ways.WayRejection.WRONG_LENGTH:
+    if pair is Rejection.WRONG_LENGTH:
         return pair
     return ways.decode(datagram, pair if isinstance(pair, PairKey) else _WAYS_OF_A1)
 

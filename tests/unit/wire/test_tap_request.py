@@ -11,12 +11,12 @@ from meshwatchd.model.bisection import PeerCounts, SeriesName
 from meshwatchd.model.identity import PairBinding
 from meshwatchd.model.ids import NodeName
 from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret, PairKey, Purpose, node_id
+from meshwatchd.wire.signed_datagram import Rejection
 from meshwatchd.wire.tap_request import (
     MAX_BYTES,
     TapContent,
     TapKind,
     TapMessage,
-    TapRejection,
     decode,
     encode,
     find_pair,
@@ -51,7 +51,7 @@ B1, B3 = keys_of("b1", "b3", "b2"), keys_of("b3", "b1", "b2")
 TO_B3 = B1.sending("b3")
 
 
-def hear(datagram: bytes, keys: MeshKeys = B3) -> TapMessage | TapRejection:
+def hear(datagram: bytes, keys: MeshKeys = B3) -> TapMessage | Rejection:
     """What a node makes of a datagram."""
     pair = find_pair(datagram, keys)
     return decode(datagram, pair) if isinstance(pair, PairKey) else pair
@@ -81,7 +81,7 @@ def test_a_rotation_is_survived():
     both = OTHER, MeshSecret(secret=SECRET.secret, role=KeyRole.RECEIVE_ONLY)
 
     assert message() == hear(encode(message(), TO_B3), keys_of("b3", "b1", secrets=both))
-    assert TapRejection.UNKNOWN_KEY is hear(encode(message(), keys_of("b1", "b3", secrets=both).sending("b3")))
+    assert Rejection.UNKNOWN_KEY is hear(encode(message(), keys_of("b1", "b3", secrets=both).sending("b3")))
 
 
 def test_the_key_is_no_other_protocols():
@@ -96,7 +96,7 @@ def test_whoever_has_the_mesh_key_asks_in_no_other_nodes_name():
     """Not a minute after two nodes hold each other's identity; what a stolen node signs for itself is heard."""
     b3 = keys_of("b3", "b1", "b2", bindings=[bound_to("b1"), bound_to("b2", is_alone=False)])
 
-    assert TapRejection.UNKNOWN_KEY is hear(encode(message(), TO_B3), b3)
+    assert Rejection.UNKNOWN_KEY is hear(encode(message(), TO_B3), b3)
     assert message() == hear(encode(message(), keys_of("b1", "b3", bindings=[bound_to("b3")]).sending("b3")), b3)
     as_b2 = encode(message(sender=NodeName("b2")), keys_of("b2", "b3").sending("b3"))
     assert message(sender=NodeName("b2")) == hear(as_b2, b3)
@@ -107,7 +107,7 @@ def test_a_name_inside_is_that_of_the_keys():
     text = encode(message(sender=NodeName("b2")), keys_of("b1", "b3").sending("b3"))
     forged = text[:16] + node_id("b1").to_bytes(8, "big") + text[24:-16]
 
-    assert TapRejection.MALFORMED is hear(forged + TO_B3.send.tag(forged))
+    assert Rejection.MALFORMED is hear(forged + TO_B3.send.tag(forged))
 
 
 def test_what_is_sent_back_to_its_maker_does_not_verify():
@@ -115,7 +115,7 @@ def test_what_is_sent_back_to_its_maker_does_not_verify():
     datagram = encode(message(), TO_B3)
     back = datagram[:16] + node_id("b3").to_bytes(8, "big") + datagram[24:]
 
-    assert TapRejection.BAD_TAG is hear(back, B1)
+    assert Rejection.BAD_TAG is hear(back, B1)
 
 
 @given(st.integers(0, 600), st.integers(1, 255))
@@ -125,14 +125,14 @@ def test_one_changed_byte_is_noticed(position, change):
     position %= len(datagram)
     datagram[position] ^= change
 
-    assert isinstance(hear(bytes(datagram)), TapRejection)
+    assert isinstance(hear(bytes(datagram)), Rejection)
 
 
 @given(st.binary(max_size=MAX_BYTES + 10))
 def test_noise_is_refused(data):
     """Anything may arrive at an open port."""
-    assert isinstance(hear(data), TapRejection)
-    assert isinstance(hear(b"MWTP\x02" + data), TapRejection)
+    assert isinstance(hear(data), Rejection)
+    assert isinstance(hear(b"MWTP\x02" + data), Rejection)
 
 
 def _signed(kind: int, body: bytes) -> bytes:
@@ -143,4 +143,4 @@ def _signed(kind: int, body: bytes) -> bytes:
 @pytest.mark.parametrize(("kind", "body"), [(1, b"\xc1"), (9, encode(message(), TO_B3)[24:-16]), (1, b"\x80")])
 def test_what_a_node_of_the_mesh_gets_wrong_is_refused_as_well(kind, body):
     """No MessagePack, a kind of another version, no names."""
-    assert TapRejection.MALFORMED is hear(_signed(kind, body))
+    assert Rejection.MALFORMED is hear(_signed(kind, body))

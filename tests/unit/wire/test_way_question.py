@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from meshwatchd.model.ids import NodeName
 from meshwatchd.wire.auth import KeyRole, MeshKeys, MeshSecret, PairKey, Purpose
+from meshwatchd.wire.signed_datagram import Rejection
 from meshwatchd.wire.way_question import (
     MAX_BYTES,
     WayContent,
     WayKind,
     WayMessage,
-    WayRejection,
     decode,
     encode,
     find_pair,
@@ -36,7 +36,7 @@ E1, W1 = keys_of("e1", "w1", "e2"), keys_of("w1", "e1", "e2")
 TO_W1 = E1.sending("w1")
 
 
-def hear(datagram: bytes, keys: MeshKeys = W1) -> WayMessage | WayRejection:
+def hear(datagram: bytes, keys: MeshKeys = W1) -> WayMessage | Rejection:
     """What a node makes of a datagram."""
     pair = find_pair(datagram, keys)
     return decode(datagram, pair) if isinstance(pair, PairKey) else pair
@@ -76,11 +76,11 @@ def test_an_answer_is_no_longer_than_its_question():
 def test_keys_of_another_purpose_or_secret_or_node_are_not_believed():
     """Nor is a datagram that one node sends in the name of another."""
     taps = keys_of("e1", "w1", purpose=Purpose.TAPS)
-    assert WayRejection.BAD_TAG is hear(encode(message(), taps.sending("w1")))
-    assert WayRejection.UNKNOWN_KEY is hear(encode(message(), keys_of("e1", "w1", secrets=(OTHER,)).sending("w1")))
-    assert WayRejection.UNKNOWN_KEY is hear(encode(message(), TO_W1), keys_of("w1", "e2"))
+    assert Rejection.BAD_TAG is hear(encode(message(), taps.sending("w1")))
+    assert Rejection.UNKNOWN_KEY is hear(encode(message(), keys_of("e1", "w1", secrets=(OTHER,)).sending("w1")))
+    assert Rejection.UNKNOWN_KEY is hear(encode(message(), TO_W1), keys_of("w1", "e2"))
     forged = encode(message(sender=NodeName("e2")), TO_W1)
-    assert hear(forged) in (WayRejection.BAD_TAG, WayRejection.MALFORMED)
+    assert hear(forged) in (Rejection.BAD_TAG, Rejection.MALFORMED)
 
 
 def test_a_rotation_is_survived():
@@ -94,7 +94,7 @@ def test_a_rotation_is_survived():
 @given(st.binary(max_size=200))
 def test_noise_is_none_of_ours(noise):
     """Whatever its length."""
-    assert isinstance(hear(noise), WayRejection)
+    assert isinstance(hear(noise), Rejection)
 
 
 @given(st.integers(0, 90), st.integers(1, 255))
@@ -110,8 +110,8 @@ def test_content_that_is_none_is_malformed():
     """Signed by a node of another version."""
     good = encode(message(), TO_W1)
     text = good[:24] + msgspec.msgpack.encode({"sender": 7})
-    assert WayRejection.MALFORMED is hear(text + TO_W1.send.tag(text))
+    assert Rejection.MALFORMED is hear(text + TO_W1.send.tag(text))
     strange = good[:5] + b"\x09" + good[6:-16]
-    assert WayRejection.MALFORMED is hear(strange + TO_W1.send.tag(strange))
-    assert WayRejection.WRONG_LENGTH is hear(good[:30])
-    assert WayRejection.NOT_OURS is hear(b"XXXX" + good[4:])
+    assert Rejection.MALFORMED is hear(strange + TO_W1.send.tag(strange))
+    assert Rejection.WRONG_LENGTH is hear(good[:30])
+    assert Rejection.NOT_OURS is hear(b"XXXX" + good[4:])
