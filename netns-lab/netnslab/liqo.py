@@ -92,10 +92,15 @@ def device_lines(topology: Topology, node: Node, *, kind: str = KIND, remote: st
     name = device(topology, node)
     remote = remote or gateway_pod(topology, topology.location_of(node.name))
     return (
-        f"link add {name} mtu {MTU_BYTES} type {kind} id {node.index} remote {remote} dstport {PORT}",
+        f"link add {name} mtu {MTU_BYTES} {_type(kind, node.index, remote)}",
         address_line(topology, node),
         f"link set {name} up",
     )
+
+
+def _type(kind: str, vni: int, remote: str) -> str:
+    """Geneve knows one remote; VXLAN in its place must not learn another, as from a gateway pod that has moved."""
+    return f"type {kind} id {vni} remote {remote} dstport {PORT}{' nolearning' * (kind == KIND)}"
 
 
 def address_line(topology: Topology, node: Node) -> str:
@@ -123,13 +128,14 @@ def gateway_lines(topology: Topology, node: Node, *, kind: str = KIND) -> Iterat
     is_server = location == next(iter(topology.locations.values()))
     own, peer = ("169.254.18.1", "169.254.18.2") if is_server else ("169.254.18.2", "169.254.18.1")
     far = topology.nodes[other.leader].public_ip
-    yield f"link add {TUNNEL} mtu {TUNNEL_MTU_BYTES} type vxlan id {TUNNEL_VNI} remote {far} dstport {TUNNEL_PORT}"
+    tunnel = f"type vxlan id {TUNNEL_VNI} remote {far} dstport {TUNNEL_PORT} nolearning"
+    yield f"link add {TUNNEL} mtu {TUNNEL_MTU_BYTES} {tunnel}"
     yield f"address add {own}/30 dev {TUNNEL}"
     yield f"link set {TUNNEL} up"
     yield f"route add {remote_cidr(topology, node)} via {peer} dev {TUNNEL} table {REMOTE_TABLE}"
     for member in topology.members(location.name):
         name, table = f"liqo.{member.name}", NODE_TABLES + member.index
-        yield f"link add {name} mtu {MTU_BYTES} type {kind} id {member.index} remote {member.node_ip} dstport {PORT}"
+        yield f"link add {name} mtu {MTU_BYTES} {_type(kind, member.index, member.node_ip)}"
         yield f"address add {GATEWAY_IP}/32 dev {name}"
         yield f"link set {name} up"
         yield f"route add {member.overlay_ip}/32 dev {name} scope link table {table}"
