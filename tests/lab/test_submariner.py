@@ -24,9 +24,9 @@ FLOW_S, FLOWS = 0.02, 10
 
 SWITCHED_ON: Settings = {
     "submariner": {"leg_detour": True},
-    "policy": {"hold_down": "2s", "wait_to_restore": "1s", "half_life": "1s"},
+    "policy": {"hold_down": "250ms", "wait_to_restore": "1s", "half_life": "1s"},
 }
-"""Home soon: restraint is not what is tried here."""
+"""Home soon: restraint is not what is tried here, and each detour doubles the hold-down of the next."""
 
 DETOUR = "lookup 778"
 """Of the rule that has traffic take a detour: 7780 and 7781 are their tables."""
@@ -130,8 +130,13 @@ def _wait_for_detour(daemons, node, words):
     wait_until(lambda: words in _detour(daemons, node), timeout_s=20, what=f"{node} to go {words}")
 
 
-def _wait_for_home(lab, node):
-    wait_until(lambda: not _of_detour(lab, node), timeout_s=60, what=f"traffic of {node} to come home")
+def _wait_for_home(lab):
+    wait_until(
+        lambda: not any(_of_detour(lab, node) for node in NODES),
+        timeout_s=60,
+        what="all traffic to come home",
+        poll_s=0.2,
+    )
 
 
 @contextlib.contextmanager
@@ -236,7 +241,7 @@ def test_a_worker_without_its_leg_goes_by_its_gateway_and_comes_home(mesh):
     """New flows from pod to pod stop for less than a second, and go by the leg again when it is well."""
     lab, daemons, _ = mesh
     await_well(lab, daemons, pairs=1)
-    _wait_for_home(lab, "a3")
+    _wait_for_home(lab)
     with _traffic(lab, "a3", "b3") as seen:
         with _filtered(lab, "a3", "leg", LEG_IS_CUT):
             cut = time.monotonic()
@@ -250,7 +255,7 @@ def test_a_worker_without_its_leg_goes_by_its_gateway_and_comes_home(mesh):
             wait_until(lambda: time.monotonic() - cut > TOLD_S, timeout_s=TOLD_S + 1, what="a finding to be told")
             assert [] == daemons.status("a3")["findings"]
             assert [("overlay-black-hole", "a3")] == _verdicts(daemons, ("a3",))
-        _wait_for_home(lab, "a3")
+        _wait_for_home(lab)
         home = time.monotonic()
         wait_until(lambda: _flows_again(seen, home), timeout_s=20, what="new flows over the leg")
         assert all(arrived for at, arrived in seen if at >= home - 1)
@@ -261,21 +266,20 @@ def test_a_worker_without_its_leg_goes_by_its_gateway_and_comes_home(mesh):
 def test_without_its_gateway_as_next_hop_a_worker_goes_by_a_neighbour(mesh):
     """What a3 hands to a1 itself is lost as well: a2 takes it, and sends it by its own leg."""
     lab, daemons, _ = mesh
-    _wait_for_home(lab, "a3")
+    _wait_for_home(lab)
     with _traffic(lab, "a3", "b3") as seen, _filtered(lab, "a1", "hop", HOP_IS_CUT):
         with _filtered(lab, "a3", "leg", LEG_IS_CUT):
             cut = time.monotonic()
             wait_until(lambda: _flows_again(seen, cut), timeout_s=20, what="new flows to go by the neighbour")
             assert "by a2, via 192.168.100.12 on eth0" == _detour(daemons, "a3")
-        _wait_for_home(lab, "a3")
+        _wait_for_home(lab)
     await_well(lab, daemons, pairs=1)
 
 
 def test_a_half_dead_gateway_is_gone_around_to_itself(mesh):
     """Its leg is dead for new flows and Submariner is content: both workers hand it packets by the pods' network."""
     lab, daemons, _ = mesh
-    for node in ("a2", "a3"):
-        _wait_for_home(lab, node)
+    _wait_for_home(lab)
     with _traffic(lab, "a2", "b2") as seen:
         with _filtered(lab, "a1", "half", HALF_DEAD):
             armed = time.monotonic()
@@ -288,8 +292,7 @@ def test_a_half_dead_gateway_is_gone_around_to_itself(mesh):
             for node in ("a2", "a3"):
                 _wait_for_detour(daemons, node, "by a1,")
             assert ["", "", ""] == [_detour(daemons, node) for node in ("b1", "b2", "b3")]
-        for node in ("a2", "a3"):
-            _wait_for_home(lab, node)
+        _wait_for_home(lab)
     await_well(lab, daemons, pairs=1)
 
 
@@ -297,7 +300,7 @@ def test_without_its_daemon_the_same_worker_stays_cut_off(mesh):
     """What the daemon changes: nothing of Submariner's brings new flows back."""
     lab, daemons, _ = mesh
     await_well(lab, daemons, pairs=1)
-    _wait_for_home(lab, "a3")
+    _wait_for_home(lab)
     daemons.stop("a3")
     with _traffic(lab, "a3", "b3") as seen:
         wait_until(lambda: _flows_again(seen, 0), timeout_s=20, what="flows")

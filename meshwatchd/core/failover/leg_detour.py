@@ -13,6 +13,7 @@ nothing of it. The leg and each way around it are compared by what they carry to
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -38,7 +39,9 @@ SEEK_NS = 2 * SECOND
 
 PROOF_ROUNDS, PROOF_NS = 16, 1500 * MS
 """The last burst before the leg is taken again: sixteen answers come from a leg of which half is broken once in 65 000
-times. After so long what it has come to is judged."""
+times. After so long what it has come to is judged; what had no port to leave from yet, since doubt had used them up,
+is asked then.
+"""
 
 VERIFY_DELAY_NS, VERIFY_NS, VERIFY_ROUNDS = 15 * MS, 300 * MS, 4
 """Probes that follow real traffic are sent so long after a detour was taken, and are judged so long after it."""
@@ -72,7 +75,8 @@ class LegDetour:
         self._change: _Change | None = None
         self._is_verified = False
         self._asked: tuple[Session, ...] = ()
-        self._moved_at = self._drained_at = self._proof_at = self._verify_at = self._next = 0
+        self._moved_at = self._drained_at = self._verify_at = self._next = 0
+        self._proof_at = self._proof_asked_at = 0
         self._banned: dict[tuple[str, ...], int] = {}
         self._reasserts: deque[int] = deque(maxlen=MAX_REASSERTS)
 
@@ -272,20 +276,26 @@ class LegDetour:
             # A node that answers by no way, as a dead leader of another location, says nothing of the leg.
             asked = tuple(leg.live())
             if self._watch.ask_all(asked, now, rounds=PROOF_ROUNDS):
-                self._asked, self._proof_at, self._next = asked, now, now + BUSY_NS
+                self._asked, self._proof_at, self._proof_asked_at, self._next = asked, now, now, now + BUSY_NS
         else:
             yield from self._prove(now)
 
     def _prove(self, now: int) -> Iterator[Output]:
         hits, misses = tally(self._asked, self._proof_at)
         wanted = PROOF_ROUNDS * len(self._asked)
-        if hits + misses < wanted and now - self._proof_at < PROOF_NS:
+        is_spoilt = misses * 8 > wanted
+        if hits + misses < wanted and not is_spoilt:
+            if now - self._proof_asked_at >= PROOF_NS:
+                self._proof_asked_at = now
+                self._watch.ask_all(
+                    self._asked, now, rounds=math.ceil(PROOF_ROUNDS - (hits + misses) / len(self._asked))
+                )
             return
         self._proof_at = 0
-        if hits * 8 >= wanted * 7 and misses * 8 <= wanted:
+        if not is_spoilt:
             because = (
                 f"the leg to {self._watch.leader} is well again",
-                f"{hits} of {wanted} last probes were answered",
+                f"{hits} of {hits + misses} last probes were answered",
             )
             yield from self._begin(_Change(None, because))
         else:

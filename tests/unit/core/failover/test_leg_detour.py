@@ -15,6 +15,7 @@ from meshwatchd.model.outputs import ApplySwitch, ObjectReasserted
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.rule_window import RuleWindow
 from meshwatchd.model.settings import MINUTE, MS, SECOND
+from meshwatchd.model.source_ports import BURST_LEAD
 from meshwatchd.model.topology import Location, Node, Topology
 from meshwatchd.profiles import PROFILES
 from tests.sim.star import star_mesh, star_snapshot, star_topology
@@ -166,6 +167,28 @@ def test_a_leg_that_loses_part_of_the_last_burst_is_not_taken():
     bench.answers = answers
     bench.run(90 * SECOND)
     assert ({RULE}, [DetourTaken]) == (bench.rules, [type(fact) for fact in bench.said])
+
+
+def test_a_burst_without_ports_for_all_of_it_goes_on_until_it_is_whole():
+    """Doubt has used up the ports of bursts, and a short hold-down ends before the clock has given enough back."""
+    bench = LegBench(settings=_held_down_for(250 * MS))
+    bench.run(20 * SECOND)
+    bench.answers = without_leg(bench)
+    bench.run(SECOND)
+    bench.schedule.confirm(bench.schedule.select(path=PRIMARY, layer=Layer.RELAY), bench.now, rounds=2 * BURST_LEAD)
+    bench.run(20 * SECOND)
+    assert {RULE} == bench.rules
+    bench.answers = lambda _plan: True
+    bench.run(30 * SECOND)
+
+    assert set() == bench.rules
+
+
+def _held_down_for(hold_down_ns):
+    settings = star_planner("a3").settings
+    return msgspec.structs.replace(
+        settings, policy=msgspec.structs.replace(settings.policy, hold_down=hold_down_ns, jitter_percent=0)
+    )
 
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["never heard", "died meanwhile"])
