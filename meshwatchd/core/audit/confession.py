@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from meshwatchd.core.audit.peer_faults import CUT_OFF_BY, EXPLAINS, OF_ONE_PEER, cuts_a_node_off
-from meshwatchd.core.audit.pod_parts import loses_few_pods
 from meshwatchd.model.discovery import Hello, ToldFault
 from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NodeName
@@ -48,7 +47,7 @@ def confess(status: Status, hellos: Mapping[str, Hello]) -> tuple[ToldFault, ...
 
 def _found(status: Status, hellos: Mapping[str, Hello]) -> Iterator[ToldFault]:
     for finding in status.findings:
-        if finding.fault not in EXPLAINS or not finding.culprit or loses_few_pods(finding, hellos):
+        if finding.fault not in EXPLAINS or not finding.culprit or finding.is_of_few:
             continue
         if finding.fault is FaultCode.ALLOWED_IPS_MISSING and finding.subject.endswith("/32"):
             # That node itself is silent for it, and no other.

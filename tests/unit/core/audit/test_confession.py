@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from meshwatchd.core.audit.confession import confess
 from meshwatchd.core.audit.peer_faults import believe, explain
 from meshwatchd.model.discovery import ToldFault
-from meshwatchd.model.faults import CATALOGUE, FaultCode, Verdict
+from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
 from meshwatchd.model.ids import NodeName
+from meshwatchd.model.status import FindingStatus
 from tests.support import hellos
 from tests.support.bench import ready
+from tests.support.example_status import HEALTHY
 
 
 def _verdict(fault, culprit):
@@ -41,3 +44,24 @@ def test_who_is_cut_off_by_the_far_end_of_a_tunnel_hears_why_from_its_own_leader
 def test_nobody_else_puts_the_blame_on_the_far_end_of_a_tunnel(source, node):
     """Not a member, not somebody of elsewhere, and of others' silence the leader says nothing."""
     assert () == believe(_mesh(**{source: hellos.hello(source, faults=(CUT_OFF,))}), node)
+
+
+@pytest.mark.parametrize(("severity", "told"), [(Severity.WARNING, []), (Severity.CRITICAL, ["b1"])])
+def test_what_loses_some_pods_of_a_node_is_told_to_nobody(severity, told):
+    """It may stand for weeks, and others would take it for the reason of whatever they miss behind this node."""
+    finding = FindingStatus(
+        fault=FaultCode.POD_ROUTE_DIVERTED,
+        layer=CATALOGUE[FaultCode.POD_ROUTE_DIVERTED].layer,
+        severity=severity,
+        device="kilo0",
+        subject="10.244.3.128/25",
+        peer="a3",
+        culprit="b1",
+        since_ns=0,
+        because=(),
+        repair="none",
+        commands=(),
+    )
+    status = msgspec.structs.replace(HEALTHY, node="b1", pairs=(), findings=(finding,))
+
+    assert told == [each.culprit for each in confess(status, _mesh())]
