@@ -46,7 +46,7 @@ OF_NATIVE = (
     *NATIVE_PLANS,
     *("allowed-ips-missing", "allowed-ips-stolen", "wireguard-peer-missing", "wireguard-key-mismatch"),
     *("wireguard-endpoint-moved", "wireguard-no-handshake", "wireguard-no-data", "one-way-break"),
-    *("pod-route-diverted", "keepalive-missing", "forwarding-off", "node-route-blocked"),
+    *("pod-route-diverted", "keepalive-missing", "forwarding-off"),
 )
 """What is tried where pods are routed straight into WireGuard: all that has to do with the route and the peers."""
 
@@ -57,8 +57,9 @@ OF_NATIVE = (
 # VXLAN, and AllowedIPs hold none of their prefixes; nobody relays, and what loses all that goes between addresses among
 # pods is a black hole of the overlay. Nodes that go by their tunnels' addresses advertise no MAC.
 # wireguard-go names the device it sends by, so that the kernel asks by ARP for an end that is locked out. What waits
-# for the answer fills its one socket, and all tunnels of the node stand still for seconds; Linux's own WireGuard names
-# none (send4() in drivers/net/wireguard/socket.c).
+# for the answer fills its one socket, and all tunnels of the node stand still while anything is sent there (9 s and
+# more in flannel-native, where the node then rightly says so of itself); Linux's own WireGuard names none (send4() in
+# drivers/net/wireguard/socket.c).
 _ELSEWHERE = MappingProxyType(
     {
         "kilo-flannel": {

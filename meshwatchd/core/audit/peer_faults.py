@@ -270,7 +270,8 @@ def _is_cause(told: PeerFault, verdict: Verdict, relays: Container[NodeName], no
     if verdict.fault is FaultCode.POD_NETWORK_BROKEN and not verdict.culprit:
         return told.fault in _OF_PODS and told.culprit in relays
     if told.fault is FaultCode.POD_NETWORK_BROKEN:
-        return False
+        # A canary among pods that does not answer is at either end of what is lost there.
+        return verdict.fault is FaultCode.POD_UNREACHABLE and told.culprit in (verdict.culprit, node)
     if _is_own_tunnels_size(told, verdict):
         return True
     if verdict.fault is FaultCode.NODE_UNREACHABLE and told.fault in _OF_LAN and verdict.culprit != told.culprit:

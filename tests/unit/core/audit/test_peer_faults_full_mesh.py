@@ -46,3 +46,21 @@ def test_who_has_nothing_but_the_tunnel_believes_who_has_seen_the_host(told, ver
     explained = explain(example_status.verdict(verdict, culprit="b1"), believe(_mesh(**told), "a2"))
 
     assert (expected, "b1") == (explained.fault, explained.culprit)
+
+
+@pytest.mark.parametrize(
+    ("node", "blamed", "expected"),
+    [
+        ("b1", "a2", ("pod-network-broken", "b1")),
+        ("a2", "b1", ("pod-network-broken", "b1")),
+        ("a2", "b2", ("pod-unreachable", "b2")),
+    ],
+    ids=["the one that loses it", "who asks its pod", "about others"],
+)
+def test_a_pod_that_does_not_answer_is_among_those_that_somebody_misses(node, blamed, expected):
+    """The node that loses what goes between pods asks the next one's in vain, and each of the others asks its own."""
+    word = ToldFault(FaultCode.POD_NETWORK_BROKEN, NodeName("b1"))
+    said = example_status.verdict(FaultCode.POD_UNREACHABLE, culprit=blamed)
+    explained = explain(said, believe(_mesh(a1=(word,)), node), node=node)
+
+    assert expected == (explained.fault, explained.culprit)
