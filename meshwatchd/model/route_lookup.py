@@ -11,7 +11,8 @@ class RouteQuestion(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         source, destination: IPv4 addresses.
         iif: the device it comes in by; empty for what this node sends itself.
-        sport, dport: of a UDP packet; 0 for one of no protocol.
+        sport, dport: of a UDP packet; 0 for one without ports.
+        protocol: IP protocol number of a packet without ports; 0 for one of none.
         is_for_entry: the answer names the prefix of the route that is taken.
     """
 
@@ -20,6 +21,7 @@ class RouteQuestion(msgspec.Struct, frozen=True, kw_only=True):
     iif: str = ""
     sport: int = 0
     dport: int = 0
+    protocol: int = 0
     is_for_entry: bool = False
 
 
@@ -33,6 +35,7 @@ class RouteAnswer(msgspec.Struct, frozen=True, kw_only=True):
         rule: the policy rule that decides, as `ip rule` would say it; empty where that is one of the mesh's own, or
             the kernel does not tell.
         prefix: of the route that is taken, where that was asked for.
+        protocol: of the packet, where it is about one alone.
     """
 
     device: str = ""
@@ -40,3 +43,4 @@ class RouteAnswer(msgspec.Struct, frozen=True, kw_only=True):
     errno: int = 0
     rule: str = ""
     prefix: str = ""
+    protocol: int = 0

@@ -31,6 +31,10 @@ class Routing(Protocol):
     def version(self) -> object:
         """Another value after each change of a rule or a route."""
 
+    @property
+    def protocols(self) -> tuple[int, ...]:
+        """IP protocols that rules single out."""
+
     def ask(self, question: RouteQuestion) -> RouteAnswer:
         """Where the packet would go."""
 
@@ -55,7 +59,7 @@ class Lookout:
         self._host = HostAudit(node)
         self._tunnels = TunnelAudit()
         self._routing = routing
-        self._pod_routes = PodRouteAudit(standby_prefix, routing.ask)
+        self._pod_routes = PodRouteAudit(standby_prefix, routing.ask, lambda: routing.protocols)
         self._states: tuple[WireGuardState, ...] = ()
         self._devices: tuple[str, ...] = ()
         self._counted: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
     `route_socket` asks for    RTA_DST, RTA_SRC, RTA_IIF     RTM_F_LOOKUP_TABLE
     with ports                 RTA_IP_PROTO, RTA_SPORT, RTA_DPORT
+    of a protocol              RTA_IP_PROTO
     for its entry              RTM_F_FIB_MATCH
     the answer                 RTA_OIF, RTA_GATEWAY, RTA_TABLE, or an errno; of an entry RTA_DST and its length
 
@@ -36,7 +37,9 @@ _U32: Final = struct.Struct("=I")
 
 _OTHER_SELECTORS: Final = frozenset((10, 12, 17, 19, 20, 22, 23, 24, 25, 26, 27))
 """Marks, tunnel ids, devices of sockets, VRFs, users, protocols, ports, DSCP and flow labels (linux/fib_rules.h): a
-packet between pods may have any, and is asked for without."""
+packet between pods may have any, and is asked for without; or with the protocol alone."""
+
+_OF_PODS: Final = frozenset((socket.IPPROTO_TCP, socket.IPPROTO_UDP))
 
 _FIB_RULE_INVERT: Final = 0x2
 _ACTIONS: Final = frozenset((1, 6, 7, 8))
@@ -64,6 +67,7 @@ class RouteLookup:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._socket = RouteSocket()
+        self._protocols: tuple[tuple[bytes, ...], tuple[int, ...]] = (), ()
 
     def close(self) -> None:
         """Close the socket."""
@@ -73,6 +77,16 @@ class RouteLookup:
     def version(self) -> object:
         """Another value after each change of a rule or a route."""
         return self._tables.routes.version, self._tables.rules
+
+    @property
+    def protocols(self) -> tuple[int, ...]:
+        """IP protocols of pods' traffic that any IPv4 rule singles out, whatever its ports: routed as no other."""
+        rules = self._tables.rules
+        if rules is not self._protocols[0]:
+            found = (attributes(body, fibrule.RULE.size) for body in rules if body[0] == socket.AF_INET)
+            singled = (each[fibrule.FRA_IP_PROTO][0] for each in found if _is_of_protocol(each))
+            self._protocols = rules, tuple(sorted(_OF_PODS.intersection(singled)))
+        return self._protocols[1]
 
     def ask(self, question: RouteQuestion) -> RouteAnswer:
         """Where the packet would go; an empty answer where the kernel does not say."""
@@ -140,14 +154,18 @@ def _request(question: RouteQuestion, index: int) -> bytes:
         body += encode_attribute(_RTA_IP_PROTO, bytes((socket.IPPROTO_UDP,)))
         body += encode_attribute(_RTA_SPORT, _PORT.pack(question.sport))
         body += encode_attribute(_RTA_DPORT, _PORT.pack(question.dport))
+    elif question.protocol:
+        body += encode_attribute(_RTA_IP_PROTO, bytes((question.protocol,)))
     return body + (encode_attribute(_RTA_IIF, _U32.pack(index)) if index else b"")
 
 
 def selects(body: bytes, question: RouteQuestion) -> bool:
-    """Whether a rule takes a packet without mark, of no protocol; what it cannot say of it, it does not take."""
+    """Whether a rule takes a packet without mark and ports; what it cannot say of it, it does not take."""
     family, dst_len, src_len, tos, _, action, flags = fibrule.RULE.unpack_from(body)
     found = attributes(body, fibrule.RULE.size)
     marked = found.keys() & _OTHER_SELECTORS
+    if question.protocol and found.get(fibrule.FRA_IP_PROTO) == bytes((question.protocol,)):
+        marked -= {fibrule.FRA_IP_PROTO}
     if family != socket.AF_INET or tos or flags & _FIB_RULE_INVERT or action not in _ACTIONS or marked:
         return False
     iif = found.get(fibrule.FRA_IIFNAME, b"").rstrip(b"\0").decode(errors="replace")
@@ -156,6 +174,11 @@ def selects(body: bytes, question: RouteQuestion) -> bool:
         and _holds(found.get(fibrule.FRA_DST), dst_len, question.destination)
         and _holds(found.get(fibrule.FRA_SRC), src_len, question.source)
     )
+
+
+def _is_of_protocol(found: Mapping[int, bytes]) -> bool:
+    ports = found.keys() & {fibrule.FRA_SPORT_RANGE, fibrule.FRA_DPORT_RANGE}
+    return bool(found.get(fibrule.FRA_IP_PROTO)) and not ports
 
 
 def _holds(prefix: bytes | None, length: int, address: str) -> bool:

@@ -32,6 +32,9 @@ NOWHERE = MappingProxyType(
 """What the kernel answers of a packet that goes nowhere: fib_props in net/ipv4/fib_semantics.c, fib4_rule_action() in
 net/ipv4/fib_rules.c. EXDEV, which a strict rp_filter makes of a source, is a fault of its own."""
 
+_PROTOCOLS = MappingProxyType({6: "TCP ", 17: "UDP "})
+"""By number: linux/in.h."""
+
 RTPROT_STATIC = 4
 """linux/rtnetlink.h."""
 
@@ -43,6 +46,18 @@ def goes_nowhere(question: RouteQuestion, answer: RouteAnswer) -> bool:
     """Of what comes in, EINVAL may also mean that its source cannot be answered, which is a question of its own."""
     is_of_source = answer.errno == EINVAL and question.iif and not answer.rule.endswith(" blackhole")
     return answer.errno in NOWHERE and not is_of_source
+
+
+def say_way(question: RouteQuestion, answer: RouteAnswer) -> str:
+    """What becomes of the packet that was asked about."""
+    entry = f" that come in by {question.iif}" if question.iif else ""
+    kind = _PROTOCOLS.get(answer.protocol, "")
+    return f"{kind}packets from {question.source} to {question.destination}{entry} {say_end(answer)}"
+
+
+def say_end(answer: RouteAnswer) -> str:
+    """Where it goes, or why it goes nowhere."""
+    return f"go nowhere: {NOWHERE[answer.errno]}" if answer.errno else f"leave by {answer.device}"
 
 
 def dead_parts(view: View, peers: Iterable[Node], routes: Container[str]) -> Iterator[tuple[Node, str]]:

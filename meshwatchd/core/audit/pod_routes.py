@@ -8,6 +8,7 @@ decides otherwise for some packets, while those of probes are routed as before:
     relayed        on a leader: from a member's pods out of the overlay, and from other locations out of the tunnel
     to own pods    from this node's address among its pods to another one there, by the bridge that once led there
     to a dead end  of somebody's, a part of another node's pods (core.audit.pod_dead_ends)
+    by protocol    each of these again, of a protocol that somebody's rule singles out: whether it goes nowhere
     to nodes       of other locations, to neighbours and to the ends of tunnels (core.audit.node_routes)
 
 Of what leaves by a device that is not the mesh's the kernel is asked for the route as well. One for the very pods is
@@ -34,7 +35,7 @@ from meshwatchd.core.audit.expected_entries import GoodState, is_understood
 from meshwatchd.core.audit.gateway_routes import gateway_finding, gateway_questions, is_gateway_mesh
 from meshwatchd.core.audit.native_route import is_native
 from meshwatchd.core.audit.node_routes import host_questions, node_questions
-from meshwatchd.core.audit.pod_dead_ends import NOWHERE, dead_parts, goes_nowhere
+from meshwatchd.core.audit.pod_dead_ends import NOWHERE, dead_parts, goes_nowhere, say_end, say_way
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
 from meshwatchd.model.faults import FaultCode
@@ -90,13 +91,19 @@ class PodRouteAudit:
     Args:
         standby_prefix: of the names of our own devices, which a failover leads into.
         ask: the kernel.
+        protocols: numbers of those that rules single out.
 
     Attributes:
         bridge: the device of this node's pods, if it is up.
     """
 
-    def __init__(self, standby_prefix: str, ask: Callable[[RouteQuestion], RouteAnswer]) -> None:
-        self._prefix, self._ask = standby_prefix, ask
+    def __init__(
+        self,
+        standby_prefix: str,
+        ask: Callable[[RouteQuestion], RouteAnswer],
+        protocols: Callable[[], tuple[int, ...]] = tuple,
+    ) -> None:
+        self._prefix, self._ask, self._protocols = standby_prefix, ask, protocols
         self._questions: tuple[PodQuestion, ...] = ()
         self._wrong: dict[RouteQuestion, RouteAnswer] = {}
         self._seen: tuple[Snapshot, MeshSettings, GoodState | None, bool] | None = None
@@ -156,7 +163,7 @@ class PodRouteAudit:
         start = self._next % len(self._questions)
         self._next, self._left = start + count, self._left - count
         for each in islice(cycle(self._questions), start, start + count):
-            wrong = self._judge(each, self._ask(each.question))
+            wrong = self._judge(each, self._ask(each.question)) or self._lost_by_protocol(each)
             self._wrong.pop(each.question, None)
             if wrong is not None:
                 self._wrong[each.question] = wrong
@@ -168,6 +175,15 @@ class PodRouteAudit:
         entry = self._ask(msgspec.structs.replace(asked.question, is_for_entry=True)).prefix
         is_wrong = entry == asked.subject if asked.is_former else not self._is_rerouted(asked, answer)
         return msgspec.structs.replace(answer, prefix=entry) if is_wrong else None
+
+    def _lost_by_protocol(self, asked: PodQuestion) -> RouteAnswer | None:
+        """What goes nowhere; somewhere else a proxy may rightly take all of a protocol."""
+        for number in () if asked.is_former or asked.question.dport else self._protocols():
+            question = msgspec.structs.replace(asked.question, protocol=number)
+            answer = self._ask(question)
+            if goes_nowhere(question, answer):
+                return msgspec.structs.replace(answer, protocol=number)
+        return None
 
     def _is_rerouted(self, asked: PodQuestion, answer: RouteAnswer) -> bool:
         return bool(asked.prefix) and self._seen is not None and is_rerouted(answer, self._seen[1])
@@ -365,7 +381,7 @@ def _blocked(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFindin
 
 def _what_happens(view: View, asked: PodQuestion, answer: RouteAnswer) -> Iterator[str]:
     """What becomes of the packet, and the rule and the dead ends that make it so."""
-    yield _say(asked.question, answer)
+    yield say_way(asked.question, answer)
     if answer.rule:
         yield f"ip rule {answer.rule} decides"
     ends = (each for each in view.snapshot.dead_ends if each.dst == asked.subject)
@@ -373,16 +389,7 @@ def _what_happens(view: View, asked: PodQuestion, answer: RouteAnswer) -> Iterat
 
 
 def _escape(view: View, asked: PodQuestion, answer: RouteAnswer) -> AuditFinding | None:
-    return escape_finding(view, asked.peer, asked.prefix, end=_end(answer), rule=answer.rule)
-
-
-def _say(question: RouteQuestion, answer: RouteAnswer) -> str:
-    entry = f" that come in by {question.iif}" if question.iif else ""
-    return f"packets from {question.source} to {question.destination}{entry} {_end(answer)}"
-
-
-def _end(answer: RouteAnswer) -> str:
-    return f"go nowhere: {NOWHERE[answer.errno]}" if answer.errno else f"leave by {answer.device}"
+    return escape_finding(view, asked.peer, asked.prefix, end=say_end(answer), rule=answer.rule)
 
 
 def _has_pod_address(node: Node) -> bool:

@@ -32,8 +32,8 @@ class Routing:
 
     version = 1
 
-    def __init__(self, device="kilo0"):
-        self.device, self.asked = device, []
+    def __init__(self, device="kilo0", protocols=()):
+        self.device, self.protocols, self.asked = device, protocols, []
 
     def ask(self, question):
         """As it is told."""
@@ -120,6 +120,16 @@ def test_of_the_pods_bridge_forwarding_alone_is_asked():
     with suppress(TimeoutError):
         asyncio.run(asyncio.wait_for(lookout.watch(lambda: None), 0.05))
     assert [(("kilo0", "flannel.1"), ("cni0",))] == asked
+
+
+def test_the_kernel_is_asked_about_protocols_that_rules_single_out():
+    """Each packet of pods once more of that protocol."""
+    route = DeviceRoute(dst="10.244.2.0/24", dev="kilo0", table=254, protocol=4)
+    view = _view(msgspec.structs.replace(snapshot_of("b1"), device_routes=(route,)))
+    routing = Routing(protocols=(6,))
+
+    assert [] == list(_lookout(routing=routing).findings(view, SECOND))
+    assert [0, 6] == [each.protocol for each in routing.asked if each.destination == "10.244.2.0"]
 
 
 def test_the_kernel_is_asked_where_it_routes_pods():

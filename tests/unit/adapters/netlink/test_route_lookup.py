@@ -6,6 +6,7 @@ import socket
 import struct
 import sys
 
+import msgspec
 import pytest
 
 from meshwatchd.adapters.netlink import compact
@@ -65,6 +66,39 @@ def _decides(question, *rules, routes=(EVERYTHING,), table=0):
         return lookup._decides(question, table)
     finally:
         lookup.close()
+
+
+TCP, UDP, ICMP = (encode_attribute(22, bytes((number,))) for number in (6, 17, 1))
+PORTS = encode_attribute(24, struct.pack("=HH", 443, 443))
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ((), ()),
+        ((_rule(100, 900),), ()),
+        ((_rule(100, 900, extra=TCP),), (6,)),
+        ((_rule(100, 900, extra=UDP), _rule(101, extra=TCP, action=UNREACHABLE)), (6, 17)),
+        ((_rule(100, 900, extra=TCP + PORTS), _rule(101, 900, extra=ICMP)), ()),
+    ],
+    ids=["none", "any protocol", "TCP", "both", "ports, and what pods hardly say"],
+)
+def test_protocols_that_rules_single_out_are_known(rules, expected):
+    """As in `ip rule add ipproto tcp to 10.244.5.0/24 unreachable`."""
+    lookup = RouteLookup(Tables(*rules))
+    try:
+        assert expected == lookup.protocols == lookup.protocols
+    finally:
+        lookup.close()
+
+
+def test_a_rule_by_protocol_decides_for_packets_of_that_protocol_alone():
+    """A question of none passes it by."""
+    rule = _rule(100, to="10.244.5.0/24", action=UNREACHABLE, extra=TCP)
+    of_tcp, of_udp = (msgspec.structs.replace(TO_B2, protocol=number) for number in (6, 17))
+
+    assert "ipproto 6" in _decides(of_tcp, rule, routes=())
+    assert "" == _decides(of_udp, rule, routes=()) == _decides(TO_B2, rule, routes=())
 
 
 def test_the_kernel_is_asked():

@@ -379,3 +379,28 @@ def test_what_is_put_right_is_told_no_more():
     assert 1 == len(list(audit.look(view, 1, SECOND, is_forwarding=True)))
     kernel.wrong = {}
     assert [] == list(audit.look(view, 2, SECOND + PAUSE_NS, is_forwarding=True))
+
+
+@pytest.mark.parametrize(
+    ("protocols", "answer", "count"),
+    [
+        ((6,), RouteAnswer(errno=EHOSTUNREACH, rule="from all to 10.244.5.0/24 ipproto 6 unreachable"), 1),
+        ((6,), RouteAnswer(device="lo", rule="from all ipproto 6 lookup 100"), 0),
+        ((), RouteAnswer(errno=EHOSTUNREACH), 0),
+    ],
+    ids=["dead end", "a proxy's", "no such rule"],
+)
+def test_what_loses_one_protocol_of_a_nodes_pods_is_found(protocols, answer, count):
+    """`ip rule add ipproto tcp to 10.244.5.0/24 unreachable`: probes are of UDP. Where else it goes may be a proxy."""
+
+    def ask(question):
+        is_lost = question.protocol == 6 and question.destination == "10.244.5.0"
+        return answer if is_lost else Kernel().ask(question)
+
+    found = tuple(PodRouteAudit("mw", ask, lambda: protocols).look(_view(), 1, SECOND, is_forwarding=True))
+
+    assert [(FaultCode.POD_ROUTE_DIVERTED, "10.244.5.0/24", "b2")] * count == [
+        (each.code, each.subject, each.peer) for each in found
+    ]
+    assert all(each.because[0].startswith("TCP packets from 10.244.1.") for each in found)
+    assert all(f"ip rule {answer.rule} decides" in each.because for each in found)
