@@ -13,7 +13,7 @@ from meshwatchd.model.events import AgentLost, Event, ObjectLost, ReplyReceived,
 from meshwatchd.model.frames import FactFrame
 from meshwatchd.model.ids import NodeName
 from meshwatchd.model.outputs import DaemonReady, ObjectReasserted, Output
-from meshwatchd.model.settings import MS
+from meshwatchd.model.settings import MS, SECOND
 from meshwatchd.runtime.heartbeat import Patience
 from meshwatchd.wire.auth import BOUND, key_id
 from tests.support.engine_node import REPORTING_AGENT, engine_node, python_agent
@@ -122,7 +122,9 @@ def test_an_agent_that_closes_its_link_and_does_not_end_is_killed():
 @pytest.mark.parametrize("cause", [signal.SIGSTOP, signal.SIGUSR1])
 def test_a_hung_agent_is_replaced_while_the_engine_probes_on(cause):
     """Stopped, or spinning: no probe is missed, systemd hears of a healthy engine, and another agent reports."""
-    with engine_node(python_agent(REPORTING_AGENT), patience=Patience(later_ns=400 * MS)) as node:
+    # Where the engine is late itself the agent hangs before its first answer: thirty seconds would be waited then.
+    patience = Patience(first_ns=3 * SECOND, later_ns=400 * MS)
+    with engine_node(python_agent(REPORTING_AGENT), patience=patience) as node:
         answered: list[int] = []
 
         def hang_once(event: Event, _now: int) -> None:
