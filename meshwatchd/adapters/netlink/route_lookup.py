@@ -13,6 +13,7 @@ Source: fib_rules_lookup() in net/core/fib_rules.c, linux/rtnetlink.h.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 from collections.abc import Mapping
@@ -80,12 +81,14 @@ class RouteLookup:
 
     @property
     def protocols(self) -> tuple[int, ...]:
-        """IP protocols of pods' traffic that any IPv4 rule singles out, whatever its ports: routed as no other."""
+        """IP protocols of pods that any IPv4 rule singles out without naming ports; none where a rule is cut short."""
         rules = self._tables.rules
         if rules is not self._protocols[0]:
-            found = (attributes(body, fibrule.RULE.size) for body in rules if body[0] == socket.AF_INET)
-            singled = (each[fibrule.FRA_IP_PROTO][0] for each in found if _is_of_protocol(each))
-            self._protocols = rules, tuple(sorted(_OF_PODS.intersection(singled)))
+            self._protocols = rules, ()
+            with contextlib.suppress(DecodeError), Door("netlink rule"):
+                found = (attributes(body, fibrule.RULE.size) for body in rules if body[0] == socket.AF_INET)
+                singled = (each[fibrule.FRA_IP_PROTO][0] for each in found if _is_of_protocol(each))
+                self._protocols = rules, tuple(sorted(_OF_PODS.intersection(singled)))
         return self._protocols[1]
 
     def ask(self, question: RouteQuestion) -> RouteAnswer:

@@ -32,8 +32,9 @@ NOWHERE = MappingProxyType(
 """What the kernel answers of a packet that goes nowhere: fib_props in net/ipv4/fib_semantics.c, fib4_rule_action() in
 net/ipv4/fib_rules.c. EXDEV, which a strict rp_filter makes of a source, is a fault of its own."""
 
-_PROTOCOLS = MappingProxyType({6: "TCP ", 17: "UDP "})
-"""By number: linux/in.h."""
+TCP, UDP = 6, 17
+"""linux/in.h."""
+_PROTOCOLS = MappingProxyType({TCP: "TCP ", UDP: "UDP "})
 
 RTPROT_STATIC = 4
 """linux/rtnetlink.h."""

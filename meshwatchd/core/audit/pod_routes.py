@@ -35,7 +35,7 @@ from meshwatchd.core.audit.expected_entries import GoodState, is_understood
 from meshwatchd.core.audit.gateway_routes import gateway_finding, gateway_questions, is_gateway_mesh
 from meshwatchd.core.audit.native_route import is_native
 from meshwatchd.core.audit.node_routes import host_questions, node_questions
-from meshwatchd.core.audit.pod_dead_ends import NOWHERE, dead_parts, goes_nowhere, say_end, say_way
+from meshwatchd.core.audit.pod_dead_ends import NOWHERE, UDP, dead_parts, goes_nowhere, say_end, say_way
 from meshwatchd.core.audit.view import View
 from meshwatchd.model.audit import MAIN_TABLE, AuditFinding
 from meshwatchd.model.faults import FaultCode
@@ -177,8 +177,10 @@ class PodRouteAudit:
         return msgspec.structs.replace(answer, prefix=entry) if is_wrong else None
 
     def _lost_by_protocol(self, asked: PodQuestion) -> RouteAnswer | None:
-        """What goes nowhere; somewhere else a proxy may rightly take all of a protocol."""
+        """What goes nowhere; somewhere else a proxy may rightly take all of a protocol. Below the mesh all is UDP."""
         for number in () if asked.is_former or asked.question.dport else self._protocols():
+            if asked.needed_by and number != UDP:
+                continue
             question = msgspec.structs.replace(asked.question, protocol=number)
             answer = self._ask(question)
             if goes_nowhere(question, answer):

@@ -80,8 +80,9 @@ PORTS = encode_attribute(24, struct.pack("=HH", 443, 443))
         ((_rule(100, 900, extra=TCP),), (6,)),
         ((_rule(100, 900, extra=UDP), _rule(101, extra=TCP, action=UNREACHABLE)), (6, 17)),
         ((_rule(100, 900, extra=TCP + PORTS), _rule(101, 900, extra=ICMP)), ()),
+        ((_rule(100, 900, extra=TCP), _rule(101, 900)[:-3]), ()),
     ],
-    ids=["none", "any protocol", "TCP", "both", "ports, and what pods hardly say"],
+    ids=["none", "any protocol", "TCP", "both", "ports, and what pods hardly say", "cut short"],
 )
 def test_protocols_that_rules_single_out_are_known(rules, expected):
     """As in `ip rule add ipproto tcp to 10.244.5.0/24 unreachable`."""

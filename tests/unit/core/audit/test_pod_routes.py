@@ -381,6 +381,19 @@ def test_what_is_put_right_is_told_no_more():
     assert [] == list(audit.look(view, 2, SECOND + PAUSE_NS, is_forwarding=True))
 
 
+@pytest.mark.parametrize(("protocol", "found"), [(6, []), (17, [(FaultCode.NODE_ROUTE_BLOCKED, "192.168.100.12/32")])])
+def test_what_carries_the_mesh_is_of_udp(protocol, found):
+    """A neighbour that is locked out by TCP alone is nobody's loss here."""
+
+    def ask(question):
+        is_lost = question.protocol == protocol and question.destination == "192.168.100.12"
+        return RouteAnswer(errno=EHOSTUNREACH) if is_lost else Kernel().ask(question)
+
+    told = PodRouteAudit("mw", ask, lambda: (protocol,)).look(_view(), 1, SECOND, is_forwarding=True)
+
+    assert found == [(each.code, each.subject) for each in told]
+
+
 @pytest.mark.parametrize(
     ("protocols", "answer", "count"),
     [
