@@ -8,7 +8,7 @@ import msgspec
 
 from meshwatchd.model.faults import CATALOGUE, Direction, FaultCode, Severity, Verdict
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
-from meshwatchd.model.status import PairStatus, PathStatus, SessionStatus, Status, TunnelStatus
+from meshwatchd.model.status import FindingStatus, PairStatus, PathStatus, SessionStatus, Status, TunnelStatus
 
 NOW_NS = 1_000_000_000_000
 """The instant at which everything is looked at; the engine has reported 0.4 s before."""
@@ -29,6 +29,26 @@ def verdict(fault: FaultCode, *, culprit: str = "", because: tuple[str, ...] = (
         culprit=culprit,
         direction=Direction.BOTH if culprit else Direction.UNKNOWN,
         because=because,
+    )
+
+
+def finding(
+    fault: FaultCode, *, device: str, subject: str, peer: str, culprit: str, severity: Severity | None = None
+) -> FindingStatus:
+    """A finding with the catalogue's layer and severity, or with another one, about which nothing is done."""
+    entry = CATALOGUE[fault]
+    return FindingStatus(
+        fault=fault,
+        layer=entry.layer,
+        severity=severity or entry.severity,
+        device=device,
+        subject=subject,
+        peer=peer,
+        culprit=culprit,
+        since_ns=0,
+        because=(),
+        repair="none",
+        commands=(),
     )
 
 

@@ -10,16 +10,16 @@ import pytest
 from meshwatchd.core.audit.view import View
 from meshwatchd.core.routes.outer_way import ROUND_NS
 from meshwatchd.model.errors import KernelError
-from meshwatchd.model.faults import CATALOGUE, FaultCode
+from meshwatchd.model.faults import FaultCode
 from meshwatchd.model.ids import NO_PATH, FlowClass, Layer, NodeName
 from meshwatchd.model.outer_reroute import Way, WayAnswer
 from meshwatchd.model.plan import Provision, Route, Rule
 from meshwatchd.model.policy_state import Order, OrderKind
 from meshwatchd.model.settings import CiliumSettings, DaemonSettings, Mode, Settings
-from meshwatchd.model.status import FindingStatus, SessionStatus
+from meshwatchd.model.status import SessionStatus
 from meshwatchd.runtime.outer_reroute import UNARMED_NS, Rerouting
 from tests.support.cluster_node import mesh, node_ip, snapshot
-from tests.support.example_status import HEALTHY
+from tests.support.example_status import HEALTHY, finding
 from tests.support.fake_kernel import FakeKernel
 
 ON = CiliumSettings(outer_reroute=True)
@@ -193,20 +193,7 @@ def test_a_node_whose_silence_has_a_name_is_not_looked_for():
     """What this node has found wrong with its peer: a way around would carry it along."""
     stage = Stage()
     stage.see()
-    entry = CATALOGUE[FaultCode.ALLOWED_IPS_MISSING]
-    found = FindingStatus(
-        fault=FaultCode.ALLOWED_IPS_MISSING,
-        layer=entry.layer,
-        severity=entry.severity,
-        device="cilium_wg0",
-        subject="w1",
-        peer="w1",
-        culprit="e1",
-        since_ns=0,
-        because=(),
-        repair="none",
-        commands=(),
-    )
+    found = finding(FaultCode.ALLOWED_IPS_MISSING, device="cilium_wg0", subject="w1", peer="w1", culprit="e1")
     missed = _sessions("down", "w1", "w2")
     stage.rerouting.note(msgspec.structs.replace(HEALTHY, sessions=missed, findings=(found,)))
     stage.rounds(20)

@@ -10,10 +10,9 @@ from meshwatchd.core.audit.peer_faults import believe, explain
 from meshwatchd.model.discovery import ToldFault
 from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity, Verdict
 from meshwatchd.model.ids import NodeName
-from meshwatchd.model.status import FindingStatus
 from tests.support import hellos
 from tests.support.bench import ready
-from tests.support.example_status import HEALTHY
+from tests.support.example_status import HEALTHY, finding
 
 
 def _verdict(fault, culprit):
@@ -49,19 +48,14 @@ def test_nobody_else_puts_the_blame_on_the_far_end_of_a_tunnel(source, node):
 @pytest.mark.parametrize(("severity", "told"), [(Severity.WARNING, []), (Severity.CRITICAL, ["b1"])])
 def test_what_loses_some_pods_of_a_node_is_told_to_nobody(severity, told):
     """It may stand for weeks, and others would take it for the reason of whatever they miss behind this node."""
-    finding = FindingStatus(
-        fault=FaultCode.POD_ROUTE_DIVERTED,
-        layer=CATALOGUE[FaultCode.POD_ROUTE_DIVERTED].layer,
-        severity=severity,
+    found = finding(
+        FaultCode.POD_ROUTE_DIVERTED,
         device="kilo0",
         subject="10.244.3.128/25",
         peer="a3",
         culprit="b1",
-        since_ns=0,
-        because=(),
-        repair="none",
-        commands=(),
+        severity=severity,
     )
-    status = msgspec.structs.replace(HEALTHY, node="b1", pairs=(), findings=(finding,))
+    status = msgspec.structs.replace(HEALTHY, node="b1", pairs=(), findings=(found,))
 
     assert told == [each.culprit for each in confess(status, _mesh())]

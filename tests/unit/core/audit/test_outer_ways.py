@@ -7,13 +7,12 @@ import msgspec
 from meshwatchd.core.audit.outer_ways import Terms, audit_outer_ways, with_known_cause
 from meshwatchd.core.routes.outer_reroute import OuterReroute
 from meshwatchd.core.routes.outer_way import WayState
-from meshwatchd.model.faults import CATALOGUE, FaultCode, Severity
+from meshwatchd.model.faults import FaultCode, Severity
 from meshwatchd.model.outer_reroute import Way, WayAnswer
 from meshwatchd.model.rule_window import RuleWindow
 from meshwatchd.model.settings import KernelSettings, PolicySettings
-from meshwatchd.model.status import FindingStatus
 from tests.support.cluster_node import mesh, node_ip, snapshot
-from tests.support.example_status import HEALTHY
+from tests.support.example_status import HEALTHY, finding
 
 ALWAYS = WayAnswer(seen=node_ip("e1"))
 
@@ -127,17 +126,11 @@ def test_a_node_whose_silence_has_a_known_cause_needs_no_way_around():
 
 
 def _finding(severity):
-    fault = FaultCode.ALLOWED_IPS_MISSING
-    return FindingStatus(
-        fault=fault,
-        layer=CATALOGUE[fault].layer,
-        severity=severity,
+    return finding(
+        FaultCode.ALLOWED_IPS_MISSING,
         device="cilium_wg0",
         subject="10.82.0.11/32",
         peer="w1",
         culprit="e1",
-        since_ns=0,
-        because=(),
-        repair="none",
-        commands=(),
+        severity=severity,
     )
