@@ -6,11 +6,13 @@ import pytest
 
 from netnslab import state_faults
 from netnslab.diagnosis_cells import (
+    SAID_BY_CHANCE,
     TOPOLOGIES,
     companions_of,
     patience_s,
     places_of,
     settings_for,
+    settle_s,
     traffic_pairs,
     trials,
 )
@@ -183,3 +185,11 @@ def test_pods_speak_where_faults_strike():
 def test_tunnels_are_waited_for_longer():
     """Their silence is told after handshakes in vain; probes find a one-way break themselves."""
     assert patience_s("wireguard-no-handshake") > patience_s("one-way-break") == patience_s("fdb-entry-missing")
+
+
+def test_what_is_said_by_chance_is_the_kind_of_a_trial():
+    """A name that no trial has would give nobody the time."""
+    kinds = {trial.fault for trial in trials()}
+
+    assert {*SAID_BY_CHANCE} <= kinds
+    assert all(settle_s(kind) > settle_s("leader-dead") for kind in SAID_BY_CHANCE)
