@@ -146,6 +146,7 @@ generate: venv ## rewrite what is made from the code: docs, alert rules, dashboa
 bench: need-root venv tools ## the probe engine beside BIRD's and FRR's BFD, as JSON
 	@$(PYTHON) -m netnslab.bench $(ARGS)
 
+# For example: make bench-failover ARGS='--topology submariner --count 10'
 .PHONY: bench-failover
 bench-failover: need-root venv tools ## outage over 20 injected faults of each kind, as JSON
 	@$(PYTHON) -m netnslab.bench_failover $(ARGS)

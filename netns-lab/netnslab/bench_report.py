@@ -20,7 +20,9 @@ class Injection:
 
     Attributes:
         diverted: nodes with an override in their kernel, read with ip(8) while the fault was on.
-        applied_ns: by node, from the injection to the daemon's own `failover.applied`.
+        both_sides_switched: whether all who said that they moved, and the other relay of each failover, have an
+            override in their kernel; a detour has one side.
+        applied_ns: by node, from the injection to the daemon's own `failover.applied` or `detour.taken`.
         verdict_ns: from the injection to the first verdict, and what that was.
         lost_on_return: flows lost from the restoration to the end of the round, failback included.
         source_late_ns: how late the traffic source itself was at worst, in the seconds around the injection. A
@@ -64,7 +66,7 @@ def judge(played: Round, flows: Sequence[Flow], events: Sequence[Event], windows
         for kind in FlowKind
     }
     during = [event for event in events if played.before_ns <= event.at_ns < until_ns]
-    applied = [event for event in during if event.name == "failover.applied"]
+    applied = [event for event in during if event.name in ("failover.applied", "detour.taken")]
     verdict = next((event for event in during if event.name == "verdict.changed"), None)
     relays = {relay for event in applied for relay in _relays(event)}
     return Injection(
@@ -91,6 +93,9 @@ def _lateness_ns(windows: Sequence[Punctuality], *, since_ns: int, until_ns: int
 
 
 def _relays(event: Event) -> tuple[str, ...]:
+    """Whose kernels have to have moved; what a detour has is a neighbour, which changes nothing."""
+    if event.name == "detour.taken":
+        return (event.node,)
     relays = event.fields.get("relays")
     return tuple(map(str, relays)) if isinstance(relays, list) else ()
 

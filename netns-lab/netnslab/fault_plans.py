@@ -129,23 +129,28 @@ class FaultPlan:
 def overlay_new_flows(topology: Topology, node: str, parameters: Mapping[str, float]) -> FaultPlan:
     """The leader's overlay packets die unless their outer 5-tuple was seen in the last `memory_s` seconds.
 
-    A hypervisor's flow table that takes no new entries behaves so: known flows keep themselves alive.
+    A hypervisor's flow table that takes no new entries behaves so: known flows keep themselves alive. With the `port`
+    of another overlay both ways: Submariner's gateway takes packets by its own, and sends hardly any.
     """
     memory_s = parameters.get("memory_s", DEFAULT_MEMORY_S)
+    of_port = {"port": parameters["port"]} if "port" in parameters else {}
+    overlay = f"udp dport {round(of_port.get('port', VXLAN_PORT))}"
+    chains = ("from_node", "to_node") if of_port else ("from_node",)
     remember = f"update @known {{ {_FLOW} }}"
     return FaultPlan(
         kind="overlay-new-flows",
         node=node,
         place=WAN,
         family="netdev",
-        chains=_switch_chains(topology, node, "from_node"),
-        healthy=(("from_node", f"udp dport {VXLAN_PORT} {remember}"),),
-        faulty=(
-            ("from_node", f"udp dport {VXLAN_PORT} {_FLOW} @known {remember} accept"),
-            ("from_node", f"udp dport {VXLAN_PORT} counter name dropped drop"),
+        chains=_switch_chains(topology, node, *chains),
+        healthy=tuple((chain, f"{overlay} {remember}") for chain in chains),
+        faulty=tuple(
+            (chain, action)
+            for chain in chains
+            for action in (f"{overlay} {_FLOW} @known {remember} accept", f"{overlay} counter name dropped drop")
         ),
         memory_s=memory_s,
-        parameters={"memory_s": memory_s},
+        parameters={"memory_s": memory_s, **of_port},
         expected=ExpectedVerdict(fault="overlay-new-flows", layer="overlay", node=node),
     )
 

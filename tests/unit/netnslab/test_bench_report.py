@@ -20,6 +20,17 @@ def test_one_side_alone_is_not_both():
     assert not judge(_round(diverted=("a1",)), _flows(), _events("a1", "b2"), []).both_sides_switched
 
 
+def test_a_detour_is_one_nodes_own():
+    """b3 goes around its leg by a neighbour, which changes nothing; its own kernel has to hold the rule."""
+    events = [Event(name="detour.taken", node="b3", at_ns=10_080 * MS, fields={"relay": "b2"})]
+
+    injection = judge(_round(diverted=("b3",)), _flows(), events, [])
+
+    assert injection.both_sides_switched
+    assert {"b3": 80 * MS} == injection.applied_ns
+    assert not judge(_round(diverted=("b2",)), _flows(), events, []).both_sides_switched
+
+
 def test_without_a_word_of_any_daemon_nothing_switched():
     """Service came back by itself."""
     assert not judge(_round(diverted=()), _flows(), [], []).both_sides_switched

@@ -46,6 +46,16 @@ def test_injecting_keeps_the_memory_and_arming_empties_it():
     assert "timeout 2500ms" in plan.inject_text()
 
 
+def test_new_flows_of_another_overlay_die_both_ways():
+    """Submariner's gateway takes by UDP 4800 what it never answers by it."""
+    plan = PLANS["overlay-new-flows"](TOPOLOGY, "b1", {"port": 4800.0})
+
+    assert ["from_node", "from_node", "to_node", "to_node"] == [chain for chain, _ in plan.faulty]
+    assert all(action.startswith("udp dport 4800 ") for _, action in (*plan.healthy, *plan.faulty))
+    assert "4800" in plan.table
+    assert {"from_node"} == {chain for chain, _ in PLANS["overlay-new-flows"](TOPOLOGY, "b1", {}).faulty}
+
+
 def test_unprepared_faults_heal_by_removal():
     """Nothing to remember, nothing to leave."""
     plan = plan_of("leader-dead")
