@@ -188,8 +188,9 @@ def test_tunnels_are_waited_for_longer():
 
 
 def test_what_is_said_by_chance_is_the_kind_of_a_trial():
-    """A name that no trial has would give nobody the time."""
+    """A name that no trial has would give nobody the time; whose frames are lost for good needs none."""
     kinds = {trial.fault for trial in trials()}
 
     assert {*SAID_BY_CHANCE} <= kinds
     assert all(settle_s(kind) > settle_s("leader-dead") for kind in SAID_BY_CHANCE)
+    assert settle_s("mac-moved-loop") > settle_s("mac-moved")
