@@ -48,8 +48,8 @@ FAULTS: Mapping[str, Mapping[str, Callable[[Lab], Fault]]] = MappingProxyType(
         },
         "submariner": {
             "leg-cut": lambda lab: faults.udp_port_blocked(lab, "b3", port=submariner.PORT),
-            "gateway-new-flows": lambda lab: faults.overlay_black_hole_new_flows(
-                lab, LEADER, memory_s=60, port=submariner.PORT
+            "gateway-new-flows": lambda lab: faults.make(
+                lab, "overlay-new-flows", LEADER, {"memory_s": 60, "port": submariner.PORT}
             ),
         },
     }

@@ -196,19 +196,14 @@ def active(lab: Lab) -> list[tuple[Fault, FaultRecord]]:
     ]
 
 
-def overlay_black_hole_new_flows(
-    lab: Lab, leader: str, *, memory_s: float = DEFAULT_MEMORY_S, port: int | None = None
-) -> Fault:
+def overlay_black_hole_new_flows(lab: Lab, leader: str, *, memory_s: float = DEFAULT_MEMORY_S) -> Fault:
     """New flows of the leader's overlay are lost without trace; flows seen within `memory_s` seconds live on.
-
-    With a `port`: of the overlay that uses it, and in both directions.
 
     The memory is of outer flows, and VXLAN has 28 232 outer source ports: after n inner flows to one node, a
     new one meets a remembered port with probability 1 - exp(-n / 28232). 400 flows a second remembered for
     60 s make that 57 %, for 5 s 7 %. Choose the memory accordingly.
     """
-    of_port = {} if port is None else {"port": float(port)}
-    return make(lab, "overlay-new-flows", leader, {"memory_s": memory_s, **of_port})
+    return make(lab, "overlay-new-flows", leader, {"memory_s": memory_s})
 
 
 def overlay_black_hole(lab: Lab, leader: str) -> Fault:
