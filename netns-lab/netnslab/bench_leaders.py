@@ -17,16 +17,18 @@ mesh key's path and the mode. `observing` are the same six daemons that may move
 cores, so the agents played here are slower beside daemons than on machines of their own, and only what daemons decide
 differs between `observing` and `with`. `gap_ms` is how long no new flow between members of the two locations succeeded
 after a change, `lost` how many flows were lost: with daemons that act neither may be more. `agents_ms` is how long the
-agents took to write: what a gap grows by it is this machine's doing. How soon they followed is the time from before the
-first command to the instant at which the engine of the last node has taken over. Between rounds the mesh is left alone
-until a daemon's patience with an agent at work is whole again. All is counted until six seconds after the agents' last
-write. The figures are printed as JSON.
+agents took to write: what a gap grows by it is this machine's doing. When a played agent hears of a change is drawn by
+lot, and makes most of a gap: all sides are dealt the same lots (`--seed`), and `longer` compares them change by change.
+How soon they followed is the time from before the first command to the instant at which the engine of the last node has
+taken over. Between rounds the mesh is left alone until a daemon's patience with an agent at work is whole again. All is
+counted until six seconds after the agents' last write. The figures are printed as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import tempfile
 import time
@@ -35,7 +37,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import mean, median, stdev
 
 from netnslab.daemons import Daemons, Settings
 from netnslab.kilo_agents import KiloAgents, Rewriting
@@ -195,6 +197,16 @@ def summarise(changes: Iterable[Change]) -> dict[str, object]:
     }
 
 
+def compare(without: Sequence[Change], others: Sequence[Change]) -> dict[str, object]:
+    """How much longer each gap is than that of the same change without daemons; the mean, and its standard error."""
+    longer_ms = [(other.gap_ns - bare.gap_ns) / 1e6 for bare, other in zip(without, others, strict=False)]
+    return {
+        "gap_ms": [round(each) for each in longer_ms],
+        "mean_ms": round(mean(longer_ms), 2) if longer_ms else None,
+        "error_ms": round(stdev(longer_ms) / len(longer_ms) ** 0.5, 2) if len(longer_ms) > 1 else None,
+    }
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -206,6 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="this kind; may be given more than once",
     )
     parser.add_argument("--side", choices=tuple(SIDES), action="append", help="this one; may be given more than once")
+    parser.add_argument("--seed", type=int, default=1, help="of the lots that are drawn")
     parser.add_argument("--topology", default="kilo-flannel", help="whose locations Kilo joins")
     parser.add_argument("--agent", type=Path, metavar="PATH", help="kg, to be run instead of what the lab plays")
     parser.add_argument("--agents-first", action="store_true", help="run kg before the daemons")
@@ -222,7 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 Lab.up(options.topology) as lab,
                 ExitStack() as stack,
             ):
-                agents = _agents(lab, options.agent, Path(scratch), stack, is_first=options.agents_first)
+                agents = _agents(lab, options, Path(scratch), stack)
                 traffic = stack.enter_context(Traffic(lab, Path(scratch)))
                 settings = SIDES[side]
                 daemons = None
@@ -238,21 +251,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _agents(
-    lab: Lab, program: Path | None, directory: Path, stack: ExitStack, *, is_first: bool
-) -> KiloAgents | RealKiloAgents:
-    if program is None:
-        return KiloAgents(lab)
-    return stack.enter_context(RealKiloAgents(lab, program, directory, is_first=is_first))
+def _agents(lab: Lab, options: argparse.Namespace, directory: Path, stack: ExitStack) -> KiloAgents | RealKiloAgents:
+    if options.agent is None:
+        return KiloAgents(lab, random.Random(options.seed))
+    return stack.enter_context(RealKiloAgents(lab, options.agent, directory, is_first=options.agents_first))
 
 
 def _print(found: Mapping[str, Mapping[str, Sequence[Change]]], topology: str) -> None:
     figures = {side: {kind: summarise(changes) for kind, changes in kinds.items()} for side, kinds in found.items()}
+    longer = {
+        side: {kind: compare(found["without"].get(kind, ()), changes) for kind, changes in kinds.items()}
+        for side, kinds in found.items()
+        if side != "without" and "without" in found
+    }
     document = {
         "machine": machine_facts(),
         "topology": topology,
         "goal_s": GOAL_NS // SECOND,
         **figures,
+        "longer": longer,
     }
     json.dump(document, sys.stdout, indent=2)
     sys.stdout.write("\n")

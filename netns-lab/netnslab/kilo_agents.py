@@ -71,6 +71,10 @@ class Rewriting:
 class KiloAgents:
     """The agents of a lab's nodes, for a lab under Kilo that is as it was built.
 
+    Args:
+        lab: where they are.
+        chance: says when each hears of a change. Two labs that are given the same see the same delays.
+
     Attributes:
         done_ns: after the last command that any of them has run; CLOCK_MONOTONIC.
 
@@ -78,10 +82,11 @@ class KiloAgents:
         LabError: somebody else joins the locations of this lab.
     """
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, chance: random.Random | None = None) -> None:
         if lab.topology.fabric != "kilo":
             raise LabError(f"{lab.lab_id} is joined by {lab.topology.fabric}, not by Kilo")
         self._lab = lab
+        self._chance = chance or random.Random()
         self._overlay = overlay_of(lab.topology)
         self._keys = {name: self._key_pair(name) for name in lab.topology.nodes}
         self._leaders = {location.name: location.leader for location in lab.topology.locations.values()}
@@ -155,7 +160,9 @@ class KiloAgents:
         wanted = without(self._lab.topology, self._dead)
         for leader in self._leaders.values():
             wanted = led_by(wanted, leader)
-        return self._run({name: hearing(is_late=name == late) + self._apply(name, wanted) for name in wanted.nodes})
+        return self._run(
+            {name: hearing(self._chance, is_late=name == late) + self._apply(name, wanted) for name in wanted.nodes}
+        )
 
     def _apply(self, name: str, after: Topology) -> str:
         before = self._applied[name]
@@ -268,9 +275,9 @@ def ip_lines(lines: Iterable[str]) -> str:
     return f"ip -batch - <<'END'\n{text}\nEND\n" if text else ""
 
 
-def hearing(*, is_late: bool) -> str:
+def hearing(chance: random.Random, *, is_late: bool) -> str:
     """Shell: until an agent begins to write."""
-    return f"sleep {(random.randrange(APART_NS) + is_late * STARTED_TO_WRITING_NS) / 1e9:g}\n"
+    return f"sleep {(chance.randrange(APART_NS) + is_late * STARTED_TO_WRITING_NS) / 1e9:g}\n"
 
 
 def peers(configuration: str) -> str:

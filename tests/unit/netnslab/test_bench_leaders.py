@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netnslab import leader_changes
-from netnslab.bench_leaders import SECOND, Change, main, summarise
+from netnslab.bench_leaders import SECOND, Change, compare, main, summarise
 from netnslab.daemons import Event
 
 
@@ -24,6 +24,15 @@ def test_the_last_node_counts():
 
     assert (3, 2.0, 4.0, 2) == tuple(figures[key] for key in ("changes", "median_s", "max_s", "within_goal"))
     assert ["a1: leader-dead at b1"] == figures["accused"]
+
+
+def test_gaps_are_compared_change_by_change():
+    """The second change is the longer one on both sides; daemons add 2 ms to the first and 4 to the second."""
+    bare, watched = (
+        [Change(kind="annotation", gap_ns=gap_ms * 1_000_000) for gap_ms in gaps] for gaps in ((9, 30), (11, 34))
+    )
+
+    assert {"gap_ms": [2, 4], "mean_ms": 3.0, "error_ms": 1.0} == compare(bare, watched)
 
 
 def test_what_only_the_real_agent_can_do_is_not_played(capsys):

@@ -1,5 +1,7 @@
 """What Kilo's agents do to one node when another leads: lines, and their order."""
 
+import random
+
 from netnslab import kilo, kilo_agents
 from netnslab.flannel import FLANNEL
 from netnslab.topology_file import load
@@ -75,7 +77,8 @@ def test_an_agent_that_knows_nobody_gives_its_leader_the_first_address():
 
 def test_no_two_agents_write_at_one_instant():
     """Each hears of a change when it does; one that has just been started lists nodes first, however soon it hears."""
-    pauses = {is_late: [_seconds(is_late) for _ in range(20)] for is_late in (False, True)}
+    chance = random.Random(1)
+    pauses = {is_late: [_seconds(chance, is_late) for _ in range(20)] for is_late in (False, True)}
     started_s = kilo_agents.STARTED_TO_WRITING_NS / 1e9
 
     assert len(set(pauses[False])) > 10
@@ -83,7 +86,7 @@ def test_no_two_agents_write_at_one_instant():
     assert started_s <= min(pauses[True]) < max(pauses[True]) < started_s + kilo_agents.APART_NS / 1e9
 
 
-def _seconds(is_late):
-    word, seconds = kilo_agents.hearing(is_late=is_late).split()
+def _seconds(chance, is_late):
+    word, seconds = kilo_agents.hearing(chance, is_late=is_late).split()
     assert "sleep" == word
     return float(seconds)
