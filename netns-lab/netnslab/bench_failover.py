@@ -7,7 +7,8 @@ together: the time from the fault to the first flow after which all flows succee
 
 Rounds follow each other within ten seconds, so that each finds legs that were broken just now and are judged with
 patience. `--calm 62` leaves the mesh alone before each fault until they are trusted again, as they are where faults are
-rare.
+rare. A fault that spares known flows knows those of the two seconds before it: of daemons at rest these are few, so
+that they call it a black hole.
 
 With `--topology submariner` the faults are those that a worker goes around by itself: its own leg to the gateway is
 cut, or the gateway takes no new flows over any worker's.
