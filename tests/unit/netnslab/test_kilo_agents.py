@@ -1,8 +1,11 @@
 """What Kilo's agents do to one node when another leads: lines, and their order."""
 
+import argparse
 import random
+from types import SimpleNamespace
+from typing import Any
 
-from netnslab import kilo, kilo_agents
+from netnslab import bench_leaders, kilo, kilo_agents
 from netnslab.flannel import FLANNEL
 from netnslab.topology_file import load
 
@@ -84,6 +87,32 @@ def test_no_two_agents_write_at_one_instant():
     assert len(set(pauses[False])) > 10
     assert 0 <= min(pauses[False]) < max(pauses[False]) < kilo_agents.APART_NS / 1e9
     assert started_s <= min(pauses[True]) < max(pauses[True]) < started_s + kilo_agents.APART_NS / 1e9
+
+
+def test_labs_that_are_dealt_the_same_lots_see_the_same_delays(monkeypatch):
+    """Daemons and no daemons are compared change by change; other lots are other delays."""
+    lab: Any = _Lab()
+    unused: Any = None
+    heard: list[dict[str, str]] = []
+    monkeypatch.setattr(kilo_agents.KiloAgents, "_run", lambda _self, scripts: heard.append(scripts))
+    for seed in (1, 1, 2):
+        options = argparse.Namespace(agent=None, seed=seed)
+        agents = bench_leaders._agents(lab, options, unused, unused)
+        agents.elect("b2")
+        agents.elect("b1")
+    without, watched, other = heard[:2], heard[2:4], heard[4:]
+
+    assert without == watched != other
+    assert len({script.splitlines()[0] for scripts in without for script in scripts.values()}) > len(BEFORE.nodes)
+
+
+class _Lab:
+    """Nodes whose keys are read and nothing else."""
+
+    topology, lab_id = BEFORE, "lab"
+
+    def node(self, _name):
+        return SimpleNamespace(run=lambda _command, *, check: SimpleNamespace(stdout="key\n"))
 
 
 def _seconds(chance, is_late):
