@@ -42,8 +42,8 @@ TIMERS = {
         watch_ns=100 * MS,
         miss_ns=15 * MS,
         burst_gap_ns=1 * MS,
-        silence_ns=40 * MS,
-        selective_ns=20 * MS,
+        silence_ns=25 * MS,
+        selective_ns=15 * MS,
         calm_miss_ns=6 * MS,
         calm_silence_ns=10 * MS,
         calm_selective_ns=10 * MS,
@@ -53,8 +53,8 @@ TIMERS = {
         watch_ns=200 * MS,
         miss_ns=30 * MS,
         burst_gap_ns=1 * MS,
-        silence_ns=100 * MS,
-        selective_ns=40 * MS,
+        silence_ns=70 * MS,
+        selective_ns=30 * MS,
         calm_miss_ns=10 * MS,
         calm_silence_ns=20 * MS,
         calm_selective_ns=20 * MS,
@@ -71,4 +71,8 @@ TIMERS = {
         calm_selective_ns=150 * MS,
     ),
 }
-"""Three sets; a fast one finds a fault within two or three of its intervals and takes shorter stalls for faults."""
+"""Three sets; a fast one finds a fault within two or three of its intervals and takes shorter stalls for faults.
+
+But for `wan`, whose links stall for long, an interval, the wait and the hold-off together are the detection time of BFD
+with a multiplier of 3 (RFC 5880 section 6.8.4): no leg has to be trusted for that.
+"""

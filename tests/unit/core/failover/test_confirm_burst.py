@@ -15,9 +15,11 @@ from meshwatchd.core.failover.confirm_burst import (
     EXPLAIN_NS,
     LIGHT_ROUNDS,
     RESERVE,
+    ROW,
     SEEK_LIMIT_NS,
     SEEK_PART,
     SLICE,
+    WHY_AFTER_NS,
 )
 from meshwatchd.core.probing.packet_budget import BURST_BUDGET
 from meshwatchd.core.session.session import Outcome
@@ -31,6 +33,9 @@ from meshwatchd.model.topology import Location
 from tests.support.bench import primary_is_silent, ready
 from tests.support.lab_mesh import declared_mesh, snapshot_of
 
+UNDECIDED_NS = TIMERS[ProbeProfile.DEFAULT].silence_ns - 5 * MS
+"""For so long a silent path is doubted and no more: what is condemned is asked about otherwise."""
+
 
 def _confirms(bench, since):
     return [bench.plans[probe.session] for probe in bench.said(SendProbe, since=since) if probe.is_confirm]
@@ -41,12 +46,12 @@ def _is_hard(plan):
 
 
 def test_the_first_miss_starts_one_burst():
-    """Hard on the path in use, in both classes; lightly on all that could explain or replace it; told once."""
+    """Hard on the path in use, in both classes; lightly on all that could replace it; told once."""
     bench = ready("a1")
     since = bench.now
     bench.silent = primary_is_silent
     bench.run_until_suspected()
-    bench.run(70 * MS)
+    bench.run(UNDECIDED_NS)
     plans = _confirms(bench, since)
     hard = [plan for plan in plans if _is_hard(plan)]
 
@@ -96,10 +101,44 @@ def test_the_second_to_decide_hurries_where_the_next_path_is_broken_too():
             since = bench.now
             bench.silent = primary_is_silent if has_next else _first_two_are_silent
             bench.run_until_suspected()
-            bench.run(90 * MS)
+            bench.run(UNDECIDED_NS)
             hard[has_next] += sum(map(_is_hard, _confirms(bench, since)))
 
     assert hard[True] < hard[False] * 2 // 3
+
+
+def test_probes_of_a_slice_leave_in_rows():
+    """A wake-up costs more than a probe, at both ends: four leave at once, and four more after four gaps."""
+    bench = ready("a1")
+    since = bench.now
+    bench.silent = primary_is_silent
+    bench.run_until_suspected()
+    bench.run(SLICE * MS)
+    left = Counter(
+        at
+        for at, output in bench.outputs
+        if at >= since and isinstance(output, SendProbe) and output.is_confirm and _is_hard(bench.plans[output.session])
+    )
+    began = min(left)
+
+    assert [ROW] * (SLICE // ROW) == [left[began + place * MS] for place in range(0, SLICE, ROW)]
+
+
+def test_the_cause_of_a_doubt_is_asked_for_when_it_is_old():
+    """Until then the machines and the leg belong to what decides whether the path is left."""
+    bench = ready("a1")
+    since = bench.now
+    count = iter(range(10**9))
+    bench.silent = lambda plan: _is_hard(plan) and next(count) % 3 == 0
+    bench.run_until_suspected()
+    group = bench.controller.watch.group(bench.controller.watch.primary)
+    while not group.suspect_since or bench.now - group.suspect_since < WHY_AFTER_NS - MS:
+        bench.run(MS)
+    assert Layer.OVERLAY not in {plan.layer for plan in _confirms(bench, since)}
+    bench.run(5 * MS)
+
+    assert group.is_suspect
+    assert Layer.OVERLAY in {plan.layer for plan in _confirms(bench, since)}
 
 
 def test_one_slice_follows_the_other_while_the_tests_are_undecided():
@@ -155,7 +194,7 @@ def test_a_peer_that_doubts_the_path_starts_a_burst_here():
 
 def test_who_is_told_of_a_doubt_waits_no_longer_than_who_has_told():
     """Its own first miss comes a wait after the word, and speaks of the same stall or the same fault."""
-    bench = ready("a2")
+    bench = ready("a1")
     timers = TIMERS[ProbeProfile.DEFAULT]
     group = bench.controller.watch.group(bench.controller.mover.active)
     up, known = encode({(0, View.RELAY_PATH): Leg.DEAD})
