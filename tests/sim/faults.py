@@ -176,6 +176,20 @@ def slow(one: str, other: str, most_ns: int) -> Fault:
     return Slow(one, other, most_ns)
 
 
+class StandsStill(Slow):
+    """A machine that its hypervisor stops: what comes in meanwhile waits for the end of it."""
+
+    def __init__(self, node: str, until_ns: int, clock: Callable[[], int]) -> None:
+        super().__init__(node, node, 0)
+        self._node, self._until_ns, self._clock = node, until_ns, clock
+
+    def delay_ns(self, leg: Leg, rng: random.Random) -> int:
+        """How long a packet that comes in now has to wait."""
+        del rng
+        is_arrival = leg.target == self._node and leg.source != self._node
+        return max(0, self._until_ns - self._clock()) if is_arrival else 0
+
+
 def lossy_path(one: str, other: str, ratio: float) -> Fault:
     """Packets between two relays may be lost."""
     return lambda leg, _flow, rng: (

@@ -160,6 +160,26 @@ def test_a_stalled_engine_accuses_nobody(name):
     assert {"none"} == set(world.verdicts().values())
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("loses", [True, False])
+def test_a_leader_that_is_away_for_a_moment_is_not_left(seed, *, loses):
+    """Nothing is known of its leg yet: 60 ms of silence, or 90 in which its machine stands still and loses nothing."""
+    world = healthy_world(seed=seed)
+    world.run(200 * MS + seed * 7 * MS)
+    lasts_ns = 60 * MS if loses else 90 * MS
+    end = world.now + lasts_ns
+    world.faults.append(faults.dead("b1") if loses else faults.StandsStill("b1", end, lambda: world.now))
+    if not loses:
+        world.stall("b1", lasts_ns)
+    world.run(lasts_ns)
+    world.faults.clear()
+    world.run(3 * SECOND)
+
+    assert world.facts(out.SessionSuspected), "it was noticed"
+    assert [] == world.switches
+    assert set() == world.accusations(), world.story()
+
+
 def test_a_mesh_whose_engines_all_stall_moves_nothing():
     """A hypervisor that stops all machines for a second, as a snapshot does."""
     world = healthy_world(seed=9)

@@ -62,12 +62,14 @@ class Group:
 
     __slots__ = (
         "_all",
+        "_answered_at",
         "_asked_at",
         "_classes",
         "_fresh",
         "_has_known_answer",
         "_is_absent",
         "_is_calm",
+        "_is_mixed",
         "_known",
         "_new",
         "_timers",
@@ -94,7 +96,8 @@ class Group:
         self._timers = timers
         self._all, self._fresh = WitnessedTest(), WitnessedTest()
         self._has_known_answer = False
-        self._is_calm = False
+        self._is_calm = self._is_mixed = False
+        self._answered_at = 0
         self._worst_nats = 0.0
         self._classify()
 
@@ -151,13 +154,18 @@ class Group:
 
     @property
     def is_selective(self) -> bool:
-        """Whether known flows to the same nodes have been answered since the suspicion began."""
-        return self.suspect_since != 0 and self._has_known_answer
+        """Whether known flows to the same nodes were answered since the suspicion began, and others missed after."""
+        return self.suspect_since != 0 and self._has_known_answer and self._is_mixed
 
     @property
     def is_about_new_flows(self) -> bool:
         """Whether the doubt is about new flows: known ones are answered, or none of them was missed yet."""
         return self._has_known_answer or self._fresh.cusum.nats >= self._all.cusum.nats
+
+    @property
+    def _is_lasting(self) -> bool:
+        """Whether what is doubted goes on, as far as answers tell."""
+        return self._is_mixed or not self._answered_at
 
     def isolated(self) -> tuple[Session, ...]:
         """Fresh sessions that are down alone: their node is to blame, not the leg."""
@@ -177,6 +185,8 @@ class Group:
         if session.is_proven and index not in kind.alone:
             if kind is self._known and outcome is Outcome.HIT and session.history[-1] >= self.suspect_since:
                 self._has_known_answer = True
+            if self.suspect_since:
+                self._mix(session.history[-1])
             hold_off_ns = self._hold_off_ns(now)
             for test in kind.tests:
                 test.cusum.hold_off_ns = hold_off_ns
@@ -251,6 +261,16 @@ class Group:
             return self._timers.calm_selective_ns if is_trusted else self._timers.selective_ns
         return self._timers.calm_silence_ns if is_trusted else self._timers.silence_ns
 
+    def _mix(self, outcome: int) -> None:
+        """Answers to probes that left since the doubt began, and misses of others that left later, speak of one time.
+
+        Where all misses are older than the first answer, what was wrong is over: they were waited for, and that is all.
+        """
+        if outcome < 0:
+            self._is_mixed |= 0 < self._answered_at < ~outcome
+        elif outcome >= self.suspect_since:
+            self._answered_at = min(self._answered_at or outcome, outcome)
+
     def _distrust(self, now: int) -> None:
         """A stall is what trust speaks against, and the sessions of a path share one estimator."""
         if self.sessions:
@@ -265,7 +285,7 @@ class Group:
             if not (is_tripped or self._is_absent):
                 self.down_since = self.suspect_since = 0
                 self._distrust(now)
-        elif self._all.is_conclusive or self._fresh.is_conclusive or self._is_absent:
+        elif self._is_absent or (self._is_lasting and (self._all.is_conclusive or self._fresh.is_conclusive)):
             self.down_since = now
         if not self.is_down:
             self._doubt(now, is_doubtful=is_tripped or self._all.cusum.is_suspect or self._fresh.cusum.is_suspect)
@@ -309,6 +329,7 @@ class Group:
         if is_doubtful:
             if not self.suspect_since:
                 self.suspect_since, self._has_known_answer, self._worst_nats = now, False, 0.0
+                self._answered_at, self._is_mixed = 0, False
             self._worst_nats = max(self._worst_nats, self.nats)
             return
         if self.suspect_since and self._worst_nats >= STALLED_NATS:

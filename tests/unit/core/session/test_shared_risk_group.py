@@ -7,6 +7,7 @@ import random
 import msgspec
 import pytest
 
+from meshwatchd.core.session.cusum import TRIP_NATS
 from meshwatchd.core.session.rtt_estimator import TRUSTED_AFTER_NS, DelayEstimator
 from meshwatchd.core.session.session import Session, SessionState
 from meshwatchd.core.session.shared_risk_group import ABSENT_NS, STREAK, Group
@@ -310,6 +311,25 @@ def test_a_leg_that_is_silent_altogether_is_given_time():
 
     assert timers.silence_ns <= silent <= timers.silence_ns + 5 * MS
     assert timers.selective_ns <= selective <= timers.selective_ns + 20 * MS
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_leg_that_answers_again_is_not_condemned_for_what_it_missed_before(known):
+    """Waits end after the silence itself: what left before the first answer says nothing of the leg as it is now."""
+    leg = _Leg(["b2", "b3"], timers=TIMERS[ProbeProfile.DEFAULT])
+    leg.probe(misses=["b2", "b3"], rounds=4)
+    waiting = [(session, session.begin(leg.now)) for _ in range(8) for session in leg.sessions.values()]
+    leg.probe(hits=["b2"], known=known)
+    leg.now += TIMERS[ProbeProfile.DEFAULT].silence_ns
+    for session, seq in waiting:
+        leg.group.observe(session, session.expired(seq, leg.now), leg.now)
+    assert leg.group.nats > TRIP_NATS / 2
+    assert not leg.group.is_down
+    assert not leg.group.is_selective
+    leg.probe(misses=["b2", "b3"])
+
+    assert leg.group.is_down
+    assert known is leg.group.is_selective
 
 
 def test_a_trusted_leg_is_judged_at_once():
