@@ -15,7 +15,6 @@ from meshwatchd.core.failover.confirm_burst import (
     EXPLAIN_NS,
     LIGHT_ROUNDS,
     RESERVE,
-    ROW,
     SEEK_LIMIT_NS,
     SEEK_PART,
     SLICE,
@@ -121,7 +120,7 @@ def test_probes_of_a_slice_leave_in_rows():
     )
     began = min(left)
 
-    assert [ROW] * (SLICE // ROW) == [left[began + place * MS] for place in range(0, SLICE, ROW)]
+    assert [4, 4, 4, 4, 4] == [left[began + place * MS] for place in range(0, SLICE, 4)]
 
 
 def test_the_cause_of_a_doubt_is_asked_for_when_it_is_old():
