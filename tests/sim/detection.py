@@ -1,14 +1,24 @@
-"""How long it takes from a fault to the first relay that condemns the path, and to both sides on another one."""
+"""How long it takes from a fault to the first relay that condemns the path, and to both sides on another one.
+
+    python -m tests.sim.detection --seeds 24
+
+Prints JSON for a pair at rest and for one that is awake, as one is after any trouble: milliseconds of virtual time, by
+fault, over so many seeds.
+"""
 
 from __future__ import annotations
 
-from functools import cache
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import NamedTuple
 
 from meshwatchd.core.session.rtt_estimator import TRUSTED_AFTER_NS
 from meshwatchd.model.settings import MINUTE, MS, SECOND
 from tests.sim.clones import Frozen
-from tests.sim.faults import Fault, FlowTable
+from tests.sim.faults import Fault, FlowTable, broken_buckets, dead
 from tests.sim.healthy import healthy_world
 from tests.sim.world import World
 from tests.support.lab_mesh import NAMES
@@ -27,14 +37,14 @@ class Times(NamedTuple):
     moved: int
 
 
-def after(world: World, fault: Fault | None = None) -> Times:
-    """Let a fault begin, and wait for what the daemons do about it."""
+def after(world: World, fault: Fault | None = None, *, but: str = "") -> Times:
+    """Let a fault begin, and wait for what the daemons do about it, but for one that cannot do anything."""
     began = world.now
     if fault is not None:
         world.faults.append(fault)
-    world.run_until(lambda: any(_condemns(world, name) for name in RELAYS), limit_ns=LIMIT_NS)
+    world.run_until(lambda: any(_condemns(world, name) for name in RELAYS if name != but), limit_ns=LIMIT_NS)
     condemned = world.now - began
-    world.run_until(lambda: any(world.are_on(rank) for rank in (1, 2, 3)), limit_ns=LIMIT_NS)
+    world.run_until(lambda: any(world.are_on(rank, but=but) for rank in (1, 2, 3)), limit_ns=LIMIT_NS)
     return Times(condemned, min(world.now - began, LIMIT_NS))
 
 
@@ -58,11 +68,19 @@ def _trusted(seed: int) -> Frozen[World]:
     return Frozen(world)
 
 
-def with_flow_table(*, seed: int, memory_min: int, probed_min: int, is_trusted: bool = True) -> tuple[World, FlowTable]:
-    """A world that has been probing for so many minutes over a table at b1 that remembers for so many."""
-    world = trusted_world(seed=seed) if is_trusted else healthy_world(seed=seed)
+def wake(world: World) -> None:
+    """Have everybody look closely, as after any trouble."""
+    for node in world.nodes.values():
+        node.controller.attention.alarm(world.now)
+
+
+def with_flow_table(*, seed: int, memory_min: int, probed_min: int, is_awake: bool = False) -> tuple[World, FlowTable]:
+    """A world that has been probing at rest for so many minutes over a table at b1 that remembers for so many."""
+    world = trusted_world(seed=seed)
     table = FlowTable("b1", memory_min * MINUTE, lambda: world.now)
     world.faults.append(table)
+    if is_awake:
+        wake(world)
     world.run(SECOND)
     table.prefill(rates(), probed_min * MINUTE, world.rng)
     return world, table
@@ -83,3 +101,45 @@ def rates() -> dict[str, float]:
 def _condemns(world: World, name: str) -> bool:
     controller = world.nodes[name].controller
     return controller.watch.group(controller.watch.primary).is_down
+
+
+def _new_flows(seed: int, *, memory_min: int, probed_min: int, is_awake: bool) -> Times:
+    world, table = with_flow_table(seed=seed, memory_min=memory_min, probed_min=probed_min, is_awake=is_awake)
+    world.run(seed * 7 * MS)
+    table.is_broken = True
+    return after(world)
+
+
+def _other(seed: int, *, fault: Callable[[str], Fault], but: str, is_awake: bool) -> Times:
+    world = trusted_world(seed=seed)
+    if is_awake:
+        wake(world)
+    world.run(SECOND + seed * 7 * MS)
+    return after(world, fault("b1"), but=but)
+
+
+TRIALS: dict[str, Callable[..., Times]] = {
+    "new flows die, cold table": partial(_new_flows, memory_min=4, probed_min=0),
+    "the same, memory 4 min, 20 min of probing": partial(_new_flows, memory_min=4, probed_min=20),
+    "the same, memory 15 min, 60 min of probing": partial(_new_flows, memory_min=15, probed_min=60),
+    "the leader is dead": partial(_other, fault=dead, but="b1"),
+    "a quarter of the buckets": partial(_other, fault=broken_buckets, but=""),
+}
+
+
+def _rows(seeds: int) -> Iterator[dict[str, object]]:
+    for is_awake in (True, False):
+        for name, trial in TRIALS.items():
+            times = [trial(seed, is_awake=is_awake) for seed in range(seeds)]
+            figures = {
+                f"{what}_ms": {"median": quantile(values, 0.5) / MS, "worst": max(values) / MS}
+                for what, values in (("condemned", [t.condemned for t in times]), ("moved", [t.moved for t in times]))
+            }
+            yield {"fault": name, "is_awake": is_awake, **figures}
+
+
+if __name__ == "__main__":
+    _parser = argparse.ArgumentParser(prog="python -m tests.sim.detection")
+    _parser.add_argument("--seeds", type=int, default=24)
+    json.dump(list(_rows(_parser.parse_args().seeds)), sys.stdout, indent=2)
+    sys.stdout.write("\n")
