@@ -315,7 +315,7 @@ def test_a_leg_that_is_silent_altogether_is_given_time():
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_leg_that_answers_again_is_not_condemned_for_what_it_missed_before(known):
-    """Waits end after the silence itself: what left before the first answer says nothing of the leg as it is now."""
+    """Waits end after the silence itself: what left before the first answer says nothing of the leg from then on."""
     leg = _Leg(["b2", "b3"], timers=TIMERS[ProbeProfile.DEFAULT])
     leg.probe(misses=["b2", "b3"], rounds=4)
     waiting = [(session, session.begin(leg.now)) for _ in range(8) for session in leg.sessions.values()]
