@@ -1,7 +1,7 @@
 """From the first suspicious miss to the end of the confirm burst.
 
-A burst asks at once: do flows over the path in use really die, and is there a path that answers now? Without the second
-a standby would be judged by probes older than the fault. Which layer it is can wait: that is asked of an old doubt.
+A burst asks three questions at once: do flows over the path in use really die, which layer is it, and is there
+a path that answers now? Without the third a standby would be judged by probes older than the fault.
 
 It comes in slices, and goes on until the tests have decided: one miss earns one slice, enough to condemn a dead path;
 what its answers leave undecided earns the next, with no pause between them, for a second at most. A budget bounds them
@@ -83,9 +83,6 @@ SEEK_LIMIT_NS = 2 * SECOND
 the time that it has been condemned for. After the limit the regular probes have to do. Without them chance misses among
 the first few answers would keep traffic on a dead path for as long as slow sessions take to outweigh them."""
 
-WHY_AFTER_NS = 100 * MS
-"""Doubt that has lasted for so long is asked about: mostly it is over by then, one way or the other."""
-
 EXPLAIN_NS = 2 * SECOND
 """For how long a condemned path without an explanation is asked about again and again, from when it may be named on."""
 
@@ -139,7 +136,6 @@ class ConfirmBurst:
             return
         self._call(group, now)
         self._settle_doubts(now)
-        self._ask_why(group, now)
         if group.is_suspect:
             self._press(group, now)
         elif self._context.mover.state is MoveState.PROPOSING:
@@ -325,24 +321,19 @@ class ConfirmBurst:
             yield known[cycle % len(known)] if is_known else fresh[(self._turn - cycle) % len(fresh)]
 
     def _ask_the_others(self, now: int, *, is_confirmed: bool) -> None:
-        """Once for each burst: what could replace the path, at the first miss and more when that was no chance."""
+        """Once for each burst: what could replace the path at the first miss, what explains it when that was no chance.
+
+        A path is left without a name for what is wrong with it, but never without one to go to.
+        """
+        watch, active = self._context.watch, self._context.mover.active
         rounds = LIGHT_ROUNDS if is_confirmed else 1
         if rounds > self._light_rounds:
             use = Use.DOUBT if is_confirmed else Use.CHANCE
-            others = self._context.watch.replacing(self._context.mover.active)
-            self._light_rounds += self._ask(others, now, rounds - self._light_rounds, use=use)
-
-    def _ask_why(self, group: Group, now: int) -> None:
-        """Once for each burst: what explains the silence, where it has lasted for long.
-
-        A path is left without a name for what is wrong with it, but never without one to go to. Until it is left the
-        machines and the leg belong to what decides that.
-        """
-        is_old = group.nats >= CONFIRMED_NATS and now - group.suspect_since >= WHY_AFTER_NS
-        if self._has_asked_why or not (group.suspect_since and is_old) or self._context.is_unsettled(now):
-            return
-        why = tuple(session for session in self._context.watch.explaining() if session not in group.controls)
-        self._has_asked_why = self._ask(why, now) > 0
+            self._light_rounds += self._ask(watch.replacing(active), now, rounds - self._light_rounds, use=use)
+        if is_confirmed and not self._has_asked_why and not self._context.is_unsettled(now):
+            suspected = watch.group(active).controls
+            why = tuple(session for session in watch.explaining() if session not in suspected)
+            self._has_asked_why = self._ask(why, now) > 0
 
     def _left(self, now: int) -> float:
         """What is left of the budget, which fills up within a minute."""

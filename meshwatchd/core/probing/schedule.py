@@ -37,9 +37,6 @@ MAX_PROBES = 256
 """Of one look at the time: the wait for the last of them has begun some milliseconds before it leaves, and answers to
 the first may be waiting in the socket. More than that are due at once only where an engine cannot keep up."""
 
-AT_ONCE, ROUND_GAPS = 32, 4
-"""Confirm probes that leave at once, and gaps of a burst from round to round: a wake-up costs as much as six probes."""
-
 Missed = Callable[[Session, SessionState], None]
 """Told of a session that missed an answer, and of its state before."""
 
@@ -284,11 +281,13 @@ class Schedule:
         return None if port is None else self._begin(session, now, port)
 
     def confirm(self, sessions: Iterable[Session], now: int, *, rounds: int) -> None:
-        """Ask these sessions `rounds` times: all of them at once, as far as one turn may, and again some gaps later."""
-        ordered, gap_ns = tuple(sessions), self.timers.burst_gap_ns
+        """Spread confirm probes over the sessions in turn, a gap apart, `rounds` for each."""
+        ordered = tuple(sessions)
         for turn in range(rounds):
-            for place, session in enumerate(ordered):
-                self._push(now + gap_ns * (turn * min(len(ordered), ROUND_GAPS) + place // AT_ONCE), session)
+            for position, session in enumerate(ordered):
+                step = turn * len(ordered) + position
+                offset = self.timers.burst_gap_ns * step // max(1, len(ordered) // 4)
+                self._push(now + offset, session)
 
     def answered(self, session: Session) -> None:
         """A probe of this session was answered in time: what left before it for the same node has been outrun."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from meshwatchd.core.diagnosis.classifier import Leg
 from meshwatchd.core.diagnosis.peer_views import View, encode
-from meshwatchd.core.failover.confirm_burst import ASK_AFTER_NS, WHY_AFTER_NS
+from meshwatchd.core.failover.confirm_burst import ASK_AFTER_NS
 from meshwatchd.core.failover.topology_change_hold import CHANGE_NS, HERE
 from meshwatchd.core.mesh.engine_state import REPEAT_NS
 from meshwatchd.model.events import Banner, MeshStirred
 from meshwatchd.model.ids import Layer
 from meshwatchd.model.outputs import SendProbe
-from meshwatchd.model.settings import MS, SECOND
+from meshwatchd.model.settings import MS, SECOND, ProbeProfile
+from meshwatchd.model.timers import TIMERS
 from tests.support.bench import primary_is_silent, ready
 
 
@@ -54,7 +55,7 @@ def test_a_relay_asks_later_and_more_slowly():
 def test_nobody_asks_for_a_cause_of_doubt():
     """It would not be stated; what condemns the path and what could replace it go first."""
     for is_stirred in (False, True):
-        lasts_ns = WHY_AFTER_NS + 5 * MS + is_stirred * ASK_AFTER_NS
+        lasts_ns = TIMERS[ProbeProfile.DEFAULT].silence_ns - 20 * MS + is_stirred * ASK_AFTER_NS
         asked = _bursts("b2", is_stirred=is_stirred, lasts_ns=lasts_ns)
         assert is_stirred is not any(plan.layer is Layer.OVERLAY for plan in asked)
 

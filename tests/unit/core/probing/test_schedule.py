@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections import Counter
 
 import msgspec
 import pytest
 
 from meshwatchd.core.probing.grid import GRID_NS
-from meshwatchd.core.probing.schedule import AT_ONCE, MAX_TRIES, Schedule
+from meshwatchd.core.probing.schedule import MAX_TRIES, Schedule
 from meshwatchd.core.probing.session_plan import kinds_of, lay_out
 from meshwatchd.core.probing.timeouts import LATENESS_SHARE, MAX_WIDENING_NS
 from meshwatchd.core.session.session import Outcome
@@ -215,7 +214,7 @@ def test_a_schedule_without_sessions_wants_nothing():
 
 
 def test_a_burst_alternates_between_the_sessions():
-    """Each gets its rounds, each round at once, and no leg is asked everything at one instant."""
+    """Each gets its rounds, and no leg is asked everything at one instant."""
     schedule = schedule_of()
     sessions = schedule.select(layer=Layer.RELAY, path=0, flow=FlowClass.FRESH)
     schedule._heap.clear()
@@ -225,20 +224,7 @@ def test_a_burst_alternates_between_the_sessions():
         order.extend((now, p.session) for p in schedule.advance(now, lambda *_: None) if p.is_confirm)
 
     assert [s.plan.session for s in sessions] * 4 == [session for _, session in order]
-    places = range(0, 12, len(sessions))
-    assert [START + place * TIMERS_DEFAULT.burst_gap_ns for place in places] == sorted({at for at, _ in order})
-
-
-def test_a_round_of_many_sessions_leaves_in_parts():
-    """What leaves at once is waited for at once: a thousand answers would not fit the socket."""
-    schedule = schedule_of()
-    schedule._heap.clear()
-    sessions = (schedule.sessions * AT_ONCE)[: 2 * AT_ONCE + 1]
-    schedule.confirm(sessions, START, rounds=1)
-    places = Counter(at for at, *_ in schedule._heap)
-
-    gap_ns = TIMERS_DEFAULT.burst_gap_ns
-    assert {START: AT_ONCE, START + gap_ns: AT_ONCE, START + 2 * gap_ns: 1} == places
+    assert order[-1][0] - order[0][0] <= 12 * TIMERS_DEFAULT.burst_gap_ns
 
 
 def test_a_process_that_slept_sends_one_probe_a_session():
