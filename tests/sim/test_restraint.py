@@ -163,10 +163,10 @@ def test_a_stalled_engine_accuses_nobody(name):
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("loses", [True, False])
 def test_a_leader_that_is_away_for_a_moment_is_not_left(seed, *, loses):
-    """Nothing is known of its leg yet: 60 ms of silence, or 90 in which its machine stands still and loses nothing."""
+    """Nothing is known of its leg yet: 60 ms of silence, or 80 in which its machine stands still and loses nothing."""
     world = healthy_world(seed=seed)
     world.run(200 * MS + seed * 7 * MS)
-    lasts_ns = 60 * MS if loses else 90 * MS
+    lasts_ns = 60 * MS if loses else 80 * MS
     end = world.now + lasts_ns
     world.faults.append(faults.dead("b1") if loses else faults.StandsStill("b1", end, lambda: world.now))
     if not loses:
