@@ -37,7 +37,7 @@ def _asked(name, *, is_stirred, lasts_ns=200 * MS):
 
 def test_a_member_leaves_bursts_to_the_relays():
     """It decides nothing, and every packet takes processor from the agent that has to finish."""
-    assert _asked("a3", is_stirred=False) >= 30
+    assert _asked("a3", is_stirred=False) > 30
     assert _asked("a3", is_stirred=True, lasts_ns=ASK_AFTER_NS + 200 * MS) <= 4, (
         "the relays are told of the doubt, no more"
     )
