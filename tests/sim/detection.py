@@ -74,8 +74,8 @@ def wake(world: World) -> None:
         node.controller.attention.alarm(world.now)
 
 
-def with_flow_table(*, seed: int, memory_min: int, probed_min: int, is_awake: bool = False) -> tuple[World, FlowTable]:
-    """A world that has been probing at rest for so many minutes over a table at b1 that remembers for so many."""
+def new_flows(seed: int, *, memory_min: int, probed_min: int, is_awake: bool = False) -> Times:
+    """After so many minutes of probing at rest a table at b1 stops learning, which remembers for so many."""
     world = trusted_world(seed=seed)
     table = FlowTable("b1", memory_min * MINUTE, lambda: world.now)
     world.faults.append(table)
@@ -83,7 +83,9 @@ def with_flow_table(*, seed: int, memory_min: int, probed_min: int, is_awake: bo
         wake(world)
     world.run(SECOND)
     table.prefill(rates(), probed_min * MINUTE, world.rng)
-    return world, table
+    world.run(seed * 7 * MS)
+    table.is_broken = True
+    return after(world)
 
 
 @cache
@@ -103,13 +105,6 @@ def _condemns(world: World, name: str) -> bool:
     return controller.watch.group(controller.watch.primary).is_down
 
 
-def _new_flows(seed: int, *, memory_min: int, probed_min: int, is_awake: bool) -> Times:
-    world, table = with_flow_table(seed=seed, memory_min=memory_min, probed_min=probed_min, is_awake=is_awake)
-    world.run(seed * 7 * MS)
-    table.is_broken = True
-    return after(world)
-
-
 def _other(seed: int, *, fault: Callable[[str], Fault], but: str, is_awake: bool) -> Times:
     world = trusted_world(seed=seed)
     if is_awake:
@@ -119,9 +114,9 @@ def _other(seed: int, *, fault: Callable[[str], Fault], but: str, is_awake: bool
 
 
 TRIALS: dict[str, Callable[..., Times]] = {
-    "new flows die, cold table": partial(_new_flows, memory_min=4, probed_min=0),
-    "the same, memory 4 min, 20 min of probing": partial(_new_flows, memory_min=4, probed_min=20),
-    "the same, memory 15 min, 60 min of probing": partial(_new_flows, memory_min=15, probed_min=60),
+    "new flows die, cold table": partial(new_flows, memory_min=4, probed_min=0),
+    "the same, memory 4 min, 20 min of probing": partial(new_flows, memory_min=4, probed_min=20),
+    "the same, memory 15 min, 60 min of probing": partial(new_flows, memory_min=15, probed_min=60),
     "the leader is dead": partial(_other, fault=dead, but="b1"),
     "a quarter of the buckets": partial(_other, fault=broken_buckets, but=""),
 }

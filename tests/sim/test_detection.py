@@ -12,7 +12,7 @@ import pytest
 from meshwatchd.model.failover_facts import FailoverProposed
 from meshwatchd.model.settings import MINUTE, MS, SECOND
 from tests.sim import faults
-from tests.sim.detection import Times, after, trusted_world, with_flow_table
+from tests.sim.detection import Times, after, new_flows, trusted_world
 from tests.sim.false_trips import run
 from tests.sim.healthy import healthy_world
 
@@ -22,13 +22,7 @@ SEEDS = range(24)
 @cache
 def _on_a_table(memory_min: int, probed_min: int) -> tuple[Times, ...]:
     """A table below b1 stops learning, after so many minutes of probing with so many of memory."""
-    times = []
-    for seed in SEEDS:
-        world, table = with_flow_table(seed=seed, memory_min=memory_min, probed_min=probed_min)
-        world.run(seed * 7 * MS)
-        table.is_broken = True
-        times.append(after(world))
-    return tuple(times)
+    return tuple(new_flows(seed, memory_min=memory_min, probed_min=probed_min) for seed in SEEDS)
 
 
 @pytest.mark.parametrize(("memory_min", "probed_min", "limit_ms"), [(4, 0, 300), (4, 20, 300), (15, 60, 600)])
