@@ -262,12 +262,12 @@ class Group:
         return self._timers.calm_silence_ns if is_trusted else self._timers.silence_ns
 
     def _mix(self, outcome: int) -> None:
-        """Answers to probes that left since the doubt began, and misses of others that left later, speak of one time.
+        """Answers to probes that left since the doubt began, and misses of others that left no sooner, are of one time.
 
         Where all misses are older than the first answer, what was wrong is over: they were waited for, and that is all.
         """
         if outcome < 0:
-            self._is_mixed |= 0 < self._answered_at < ~outcome
+            self._is_mixed |= 0 < self._answered_at <= ~outcome
         elif outcome >= self.suspect_since:
             self._answered_at = min(self._answered_at or outcome, outcome)
 

@@ -11,6 +11,7 @@ import pytest
 from meshwatchd.cli.client import Client
 from meshwatchd.cli.main import main
 from meshwatchd.model.errors import ControlError
+from meshwatchd.model.settings import MINUTE
 from tests.support.example_status import HEALTHY, MOVED, STUCK
 
 
@@ -52,7 +53,7 @@ def test_the_state_at_the_end_is_the_exit_status(run_with, status, options, expe
 
 def test_a_report_that_is_too_old_is_unknown(room, run):
     """Its engine may have died."""
-    room.backend.current = HEALTHY
+    room.backend.current = msgspec.structs.replace(HEALTHY, at_ns=time.monotonic_ns() - MINUTE)
     status, _, complaint = run("wait", "--timeout", "10ms")
     assert 3 == status
     assert "stopped reporting" in complaint

@@ -330,6 +330,21 @@ def test_a_leg_that_answers_again_is_not_condemned_for_what_it_missed_before(kno
     assert (True, known) == (leg.group.is_down, leg.group.is_selective)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_what_leaves_together_speaks_of_one_time(known):
+    """Where a thousand nodes share the budget, the four probes that leave at once are all that a leg has for long."""
+    leg = _Leg(["b2", "b3"], timers=TIMERS[ProbeProfile.DEFAULT])
+    leg.probe(misses=["b2", "b3"], rounds=4)
+    waiting = [(session, session.begin(leg.now)) for _ in range(8) for session in leg.sessions.values()]
+    answered = (leg.controls if known else leg.sessions)["b2"]
+    leg.group.observe(answered, answered.answered(answered.begin(leg.now), MS, leg.now + MS), leg.now + MS)
+    leg.now += TIMERS[ProbeProfile.DEFAULT].silence_ns
+    for session, seq in waiting:
+        leg.group.observe(session, session.expired(seq, leg.now), leg.now)
+
+    assert (True, known) == (leg.group.is_down, leg.group.is_selective)
+
+
 def test_a_trusted_leg_is_judged_at_once():
     """It has not stalled for a minute; a suspicion that went far and came to nothing ends that."""
     timers = TIMERS[ProbeProfile.DEFAULT]
