@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 import sys
 import time
 from collections import Counter, deque
-from typing import TYPE_CHECKING, cast
+from typing import NoReturn
 
 import msgspec
 
@@ -21,6 +22,7 @@ from meshwatchd.adapters.packet.reflector import Reflector
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.adapters.process import go_realtime, lock_memory, raise_file_limit, release_memory, settle_memory
 from meshwatchd.model.events import Banner, Event
+from meshwatchd.model.frames import ToAgent
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.settings import (
     MINUTE,
@@ -33,32 +35,23 @@ from meshwatchd.model.settings import (
 )
 from meshwatchd.model.timers import TIMERS
 from meshwatchd.model.topology import Node
+from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.effects import Effects
 from meshwatchd.runtime.loop import Loop
 from meshwatchd.wire.auth import MeshKeys, MeshSecret
-
-if TYPE_CHECKING:
-    from meshwatchd.runtime.agent_link import AgentLink
-
 
 FLOW_MEMORY = 4 * MINUTE
 """So long every port of the default range can rest at 20 ms; a longer memory makes the product probe more slowly."""
 
 
-class NoAgent:
+class NoAgent(AgentLink):
     """Nobody to send facts to; the loop runs as it does while an agent is being restarted."""
 
-    has_reported = False
+    def __init__(self, poller: Poller) -> None:
+        super().__init__(spawn=_spawn_nobody, poller=poller, counters=Counter(), inbox=deque())
 
-    def send(self, frame: object) -> None:
-        """Dropped."""
-
-    def send_status(self, status: object) -> None:
-        """Dropped."""
-
-    def receive(self) -> list[Event]:
-        """Nothing comes."""
-        return []
+    def send(self, frame: ToAgent) -> None:
+        """Dropped: nobody comes who would read it."""
 
     def deadline(self) -> int | None:
         """Nothing to wait for."""
@@ -66,9 +59,6 @@ class NoAgent:
 
     def advance(self, now_ns: int, ahead_ns: int = 0) -> None:
         """Nothing to start."""
-
-    def stop(self) -> None:
-        """Nothing to stop."""
 
 
 class TimedEffects(Effects):
@@ -100,7 +90,7 @@ def main() -> int:
     engine = RigEngine(config, settings, rng=rng, notes=notes, now=time.monotonic_ns())
     # What a mesh has no counterpart of must not count as the product's memory.
     config = msgspec.structs.replace(config, sessions=())
-    agent = cast("AgentLink", NoAgent())
+    agent = NoAgent(poller)
     effects = TimedEffects(
         settings=settings,
         secrets=(MeshSecret(secret=bytes.fromhex(config.secret_hex)),),
@@ -135,6 +125,11 @@ def main() -> int:
     lock_memory()
     loop.run()
     return 0
+
+
+def _spawn_nobody(_end: socket.socket) -> NoReturn:
+    msg = "the rig has no agent to start"
+    raise AssertionError(msg)
 
 
 def _settings(config: RigConfig) -> Settings:

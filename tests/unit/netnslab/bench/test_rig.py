@@ -1,8 +1,14 @@
 import errno
 import random
+import signal
 import socket
+import subprocess
+import sys
+import time
 from collections import Counter, deque
 from typing import cast
+
+import msgspec
 
 from enginerig import __main__ as rig_process
 from enginerig.__main__ import TimedEffects
@@ -12,10 +18,11 @@ from enginerig.notes import Notes
 from meshwatchd.adapters.poller import Poller
 from meshwatchd.model.events import Banner, ReplyReceived, Tick
 from meshwatchd.model.outputs import SendProbe
-from meshwatchd.runtime.agent_link import AgentLink
 from meshwatchd.runtime.effects import Effects
+from meshwatchd.runtime.loop import HOUSEKEEPING_NS
 from meshwatchd.wire.auth import MeshSecret
 from netnslab.bench.rig import MEMBERS, legs
+from netnslab.waiting import wait_until
 
 MS = 1_000_000
 SECRET = bytes(32)
@@ -57,18 +64,16 @@ def test_a_silent_leg_is_condemned_by_the_parts_of_the_product(tmp_path):
 
 def test_a_rig_that_only_answers_goes_on_listening(tmp_path):
     """The product opens and closes its listeners with each housekeeping round: those of the rig are among them."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("", 0))
-        port = free.getsockname()[1]
-    config = _config(tmp_path, listen=(port,))
+    port = _free_port()
+    config, poller = _config(tmp_path, listen=(port,)), Poller()
     effects = Effects(
         settings=rig_process._settings(config),
         secrets=(MeshSecret(secret=SECRET),),
         epoch=1,
-        poller=Poller(),
+        poller=poller,
         inbox=deque(),
         counters=Counter(),
-        agent=cast("AgentLink", rig_process.NoAgent()),
+        agent=rig_process.NoAgent(poller),
         max_files=256,
     )
     try:
@@ -78,6 +83,41 @@ def test_a_rig_that_only_answers_goes_on_listening(tmp_path):
         assert _is_taken(port)
     finally:
         effects.close()
+
+
+def test_a_rig_watches_until_it_is_told_to_end(tmp_path):
+    """The process as benchmarks start it: one asks, another answers, over loopback, through a housekeeping round."""
+    port = _free_port()
+    session = RigSession(
+        peer="b1", group=0, is_pinned=False, path=0, source="127.0.0.1", destination="127.0.0.1", port=port
+    )
+    near = _config(tmp_path, sessions=(session,) * MEMBERS, interval_ns=50 * MS)
+    (tmp_path / "far").mkdir()
+    far = msgspec.structs.replace(_config(tmp_path / "far", listen=(port,)), node="b1", peers=("a1",))
+    rigs = [_start(config) for config in (far, near)]
+    try:
+        wait_until(lambda: "all-up" in near.events.read_text(), what="all sessions up", timeout_s=20)
+        began_ns = time.monotonic_ns()
+        wait_until(lambda: time.monotonic_ns() - began_ns > HOUSEKEEPING_NS + 200 * MS, what="a round", timeout_s=20)
+    finally:
+        for rig in rigs:
+            rig.send_signal(signal.SIGTERM)
+        ends = [rig.wait(20) for rig in rigs]
+
+    assert [0, 0] == ends
+
+
+def _start(config):
+    path = config.events.with_suffix(".json")
+    path.write_bytes(msgspec.json.encode(config, enc_hook=str))
+    config.events.touch()
+    return subprocess.Popen([sys.executable, "-m", "enginerig", str(path)])
+
+
+def _free_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("", 0))
+        return free.getsockname()[1]
 
 
 def _run(engine, now, *, until_ns, is_answered):
