@@ -17,7 +17,7 @@ from rich.console import Console
 
 from netnslab.bench import faulting, links, report
 from netnslab.bench.bird import BfdSession, BfdTimers, Bird, configuration, log_path
-from netnslab.bench.detection import PROFILES, TRUSTED, UNTRUSTED, OwnDetector
+from netnslab.bench.detection import PROFILES, SETTLED_NS, TRUST_NS, UNTRUSTED, OwnDetector, lane_count
 from netnslab.bench.faulting import STREAM_HZ, Detector, Seat, Target
 from netnslab.bench.figures import MS
 from netnslab.bench.links import Lane, LinkKind
@@ -40,7 +40,7 @@ METHOD = (
     " in both directions. BIRD detects when its first session goes down, and reroutes when the BGP session that"
     " announces the destination falls with its BFD session. Ours: four fresh sessions in one group, with their four"
     " known-flow controls at the same interval (ours-fresh-only: without); one lane a fault, watched for a minute"
-    " before (ours-untrusted: one lane for all)."
+    " before (ours-untrusted: five lanes in turn)."
 )
 _HOLD_NS = 400 * MS
 
@@ -97,8 +97,8 @@ def run(options: argparse.Namespace) -> dict[str, object]:
         with ExitStack() as stack:
             seats = [_seat(stack, tool, interval_ms, trials=options.trials) for tool in options.tools]
             own = {seat.tool: seat.detector for seat in seats if isinstance(seat.detector, OwnDetector)}
-            for tool in own.keys() - {UNTRUSTED}:
-                pause_until(own[tool].trusted_from_ns)
+            for tool, detector in own.items():
+                pause_until(detector.began_ns + (SETTLED_NS if tool == UNTRUSTED else TRUST_NS))
             found = faulting.play(seats, options.trials, interval_ms * MS, hold_ns, rng=rng)
             trusted = {tool: detector.trusted() for tool, detector in own.items()}
         rows += [{"interval_ms": interval_ms, **row, "trusted": trusted.get(str(row["tool"]))} for row in found]
@@ -147,7 +147,7 @@ def _bgp(name: str, own: tuple[str, int], other: tuple[str, int], policy: str) -
 
 def _seat(stack: ExitStack, tool: str, interval_ms: int, *, trials: int) -> Seat:
     world = stack.enter_context(World(["a", LEADER, *MEMBERS]))
-    lanes = [Lane(kind=LinkKind.VETH, index=index) for index in range(trials if tool in TRUSTED else 1)]
+    lanes = [Lane(kind=LinkKind.VETH, index=index) for index in range(lane_count(tool, trials))]
     _build(world, lanes)
     detector: Detector
     if tool == "bird":
