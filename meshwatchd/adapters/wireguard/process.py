@@ -77,7 +77,9 @@ async def start(device: str) -> ProcessId:
     try:
         output, _ = await asyncio.wait_for(launcher.communicate(), START_TIMEOUT_S)
     except TimeoutError as error:
-        launcher.kill()
+        # It may have ended just now: on a busy machine what it said is read later.
+        with contextlib.suppress(ProcessLookupError):
+            launcher.kill()
         raise KernelError(operation, errno.ETIMEDOUT, "it neither failed nor went on") from error
     child = _member_of_session(launcher.pid)
     if launcher.returncode != 0 or child is None:

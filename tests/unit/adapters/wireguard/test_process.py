@@ -109,6 +109,32 @@ def test_it_leaves_half_of_the_processors_to_others(tmp_path, monkeypatch):
     assert max(1, len(os.sched_getaffinity(0)) // 2) == int(told.read_text(encoding="ascii"))
 
 
+class _Launcher:
+    """One that is given up, and has ended when it is to be killed: a busy loop sees that too late."""
+
+    async def communicate(self):
+        await asyncio.Event().wait()
+
+    def kill(self):
+        raise ProcessLookupError
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_one_that_does_not_say_that_it_is_done_is_given_up(has_ended, tmp_path, monkeypatch):
+    """Also where it has just ended: that took the agent down."""
+
+    async def launch(*_arguments, **_options):
+        return _Launcher()
+
+    program(tmp_path, monkeypatch, "exec sleep 60")
+    monkeypatch.setattr(process, "START_TIMEOUT_S", 0.2)
+    if has_ended:
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", launch)
+
+    with pytest.raises(KernelError, match="start wireguard-go mw0: it neither failed nor went on"):
+        asyncio.run(start("mw0"))
+
+
 def test_what_goes_wrong_is_told_in_its_words(tmp_path, monkeypatch):
     """The last line with ERROR says why."""
     program(tmp_path, monkeypatch, "echo banner; echo 'ERROR: (mw0) no tun here' >&2; exit 1")
