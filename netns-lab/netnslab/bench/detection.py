@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from rich.console import Console
@@ -200,8 +200,7 @@ def _play(kind: LinkKind, interval_ms: int, options: argparse.Namespace, rng: ra
     with ExitStack() as stack:
         seats = [_seat(stack, tool, kind, interval_ms, trials=options.trials) for tool in options.tools]
         own = {seat.tool: seat.detector for seat in seats if isinstance(seat.detector, OwnDetector)}
-        for tool, detector in own.items():
-            pause_until(detector.began_ns + (SETTLED_NS if tool == UNTRUSTED else TRUST_NS))
+        wait_watched(own)
         rows = faulting.play(seats, options.trials, interval_ms * MS, hold_ns, rng=rng)
         trusted = {tool: detector.trusted() for tool, detector in own.items()}
     return [
@@ -221,6 +220,12 @@ def _seat(stack: ExitStack, tool: str, kind: LinkKind, interval_ms: int, *, tria
     else:
         detector = _own(world, lanes, interval_ms, has_control=tool != "ours-fresh-only")
     return faulting.take_seat(tool, world, detector)
+
+
+def wait_watched(own: Mapping[str, OwnDetector]) -> None:
+    """Wait until the lanes of each of these tools have been watched for as long as it takes."""
+    for tool, detector in own.items():
+        pause_until(detector.began_ns + (TRUST_NS if tool in TRUSTED else SETTLED_NS))
 
 
 def lane_count(tool: str, trials: int) -> int:

@@ -17,13 +17,12 @@ from rich.console import Console
 
 from netnslab.bench import faulting, links, report
 from netnslab.bench.bird import BfdSession, BfdTimers, Bird, configuration, log_path
-from netnslab.bench.detection import PROFILES, SETTLED_NS, TRUST_NS, UNTRUSTED, OwnDetector, lane_count
+from netnslab.bench.detection import PROFILES, OwnDetector, lane_count, wait_watched
 from netnslab.bench.faulting import STREAM_HZ, Detector, Seat, Target
 from netnslab.bench.figures import MS
 from netnslab.bench.links import Lane, LinkKind
 from netnslab.bench.rig import PORT, PROBER, Rig, RigPlan, Session
 from netnslab.bench.world import World
-from netnslab.waiting import pause_until
 
 NAME = "pooled"
 TOOLS = ("bird", "ours", "ours-untrusted", "ours-fresh-only")
@@ -97,8 +96,7 @@ def run(options: argparse.Namespace) -> dict[str, object]:
         with ExitStack() as stack:
             seats = [_seat(stack, tool, interval_ms, trials=options.trials) for tool in options.tools]
             own = {seat.tool: seat.detector for seat in seats if isinstance(seat.detector, OwnDetector)}
-            for tool, detector in own.items():
-                pause_until(detector.began_ns + (SETTLED_NS if tool == UNTRUSTED else TRUST_NS))
+            wait_watched(own)
             found = faulting.play(seats, options.trials, interval_ms * MS, hold_ns, rng=rng)
             trusted = {tool: detector.trusted() for tool, detector in own.items()}
         rows += [{"interval_ms": interval_ms, **row, "trusted": trusted.get(str(row["tool"]))} for row in found]

@@ -12,12 +12,7 @@ from meshwatchd.adapters.hello.port import MOST_A_SECOND, HelloPort
 from meshwatchd.model.errors import KernelError
 from meshwatchd.wire import short_hello
 from meshwatchd.wire.hello import MAGIC
-
-
-def _free_port():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+from tests.support.packet_node import free_port
 
 
 async def _until(predicate):
@@ -27,7 +22,7 @@ async def _until(predicate):
 
 
 def _opened(receive, counters=None):
-    return HelloPort(_free_port(), receive, counters if counters is not None else Counter())
+    return HelloPort(free_port("127.0.0.1"), receive, counters if counters is not None else Counter())
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])

@@ -23,6 +23,7 @@ from meshwatchd.runtime.loop import HOUSEKEEPING_NS
 from meshwatchd.wire.auth import MeshSecret
 from netnslab.bench.rig import MEMBERS, legs
 from netnslab.waiting import wait_until
+from tests.support.packet_node import free_port
 
 MS = 1_000_000
 SECRET = bytes(32)
@@ -64,7 +65,7 @@ def test_a_silent_leg_is_condemned_by_the_parts_of_the_product(tmp_path):
 
 def test_a_rig_that_only_answers_goes_on_listening(tmp_path):
     """The product opens and closes its listeners with each housekeeping round: those of the rig are among them."""
-    port = _free_port()
+    port = free_port()
     config, poller = _config(tmp_path, listen=(port,)), Poller()
     effects = Effects(
         settings=rig_process._settings(config),
@@ -88,7 +89,7 @@ def test_a_rig_that_only_answers_goes_on_listening(tmp_path):
 def test_a_rig_watches_until_it_is_told_to_end(tmp_path):
     """The process as benchmarks start it, through a housekeeping round; nobody answers what it asks over loopback."""
     session = RigSession(
-        peer="b1", group=0, is_pinned=False, path=0, source="127.0.0.1", destination="127.0.0.1", port=_free_port()
+        peer="b1", group=0, is_pinned=False, path=0, source="127.0.0.1", destination="127.0.0.1", port=free_port()
     )
     config = _config(tmp_path, sessions=(session,) * MEMBERS, interval_ns=50 * MS)
     path = tmp_path / "rig.json"
@@ -104,12 +105,6 @@ def test_a_rig_watches_until_it_is_told_to_end(tmp_path):
         status = rig.wait(20)
 
     assert 0 == status
-
-
-def _free_port():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("", 0))
-        return free.getsockname()[1]
 
 
 def _run(engine, now, *, until_ns, is_answered):
