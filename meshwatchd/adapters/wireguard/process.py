@@ -80,6 +80,8 @@ async def start(device: str) -> ProcessId:
         # It may have ended just now: on a busy machine what it said is read later.
         with contextlib.suppress(ProcessLookupError):
             launcher.kill()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(launcher.wait(), GRACE_S)
         raise KernelError(operation, errno.ETIMEDOUT, "it neither failed nor went on") from error
     child = _member_of_session(launcher.pid)
     if launcher.returncode != 0 or child is None:

@@ -112,27 +112,41 @@ def test_it_leaves_half_of_the_processors_to_others(tmp_path, monkeypatch):
 class _Launcher:
     """One that is given up, and has ended when it is to be killed: a busy loop sees that too late."""
 
+    is_waited_for = False
+
     async def communicate(self):
         await asyncio.Event().wait()
 
     def kill(self):
         raise ProcessLookupError
 
+    async def wait(self):
+        self.is_waited_for = True
 
-@pytest.mark.parametrize("has_ended", [True, False])
-def test_one_that_does_not_say_that_it_is_done_is_given_up(has_ended, tmp_path, monkeypatch):
-    """Also where it has just ended: that took the agent down."""
 
-    async def launch(*_arguments, **_options):
-        return _Launcher()
-
+def test_one_that_does_not_say_that_it_is_done_is_given_up(tmp_path, monkeypatch):
+    """It neither fails nor puts itself into the background."""
     program(tmp_path, monkeypatch, "exec sleep 60")
     monkeypatch.setattr(process, "START_TIMEOUT_S", 0.2)
-    if has_ended:
-        monkeypatch.setattr(asyncio, "create_subprocess_exec", launch)
 
     with pytest.raises(KernelError, match="start wireguard-go mw0: it neither failed nor went on"):
         asyncio.run(start("mw0"))
+
+
+def test_one_that_is_given_up_is_waited_for_even_where_it_has_just_ended(monkeypatch):
+    """The error of its kill took the agent down, and nobody else takes leave of a child."""
+    launcher = _Launcher()
+
+    async def launch(*_arguments, **_options):
+        return launcher
+
+    monkeypatch.setattr(process, "START_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", launch)
+
+    with pytest.raises(KernelError, match="start wireguard-go mw0: it neither failed nor went on"):
+        asyncio.run(start("mw0"))
+
+    assert launcher.is_waited_for
 
 
 def test_what_goes_wrong_is_told_in_its_words(tmp_path, monkeypatch):
