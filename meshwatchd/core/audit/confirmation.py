@@ -32,6 +32,7 @@ class Confirmation:
 
     def __init__(self) -> None:
         self._since: dict[tuple[str, str, str], int] = {}
+        self._stood: frozenset[tuple[str, str, str]] = frozenset()
 
     def observe(
         self, findings: Iterable[AuditFinding], now: int, known_until: int | None = None
@@ -41,16 +42,19 @@ class Confirmation:
         Args:
             findings: all that one look has found.
             now: nanoseconds of a clock that never goes back.
-            known_until: what is looked at is known to have been so until then; None means that it is so now.
+            known_until: what is looked at is known to have been so until then; None means that it is so now. It holds
+                back what is new, and ends nothing that has stood.
 
         Returns:
             what has stood for its time, without consequences of what has or has not.
         """
         found = {each.name: each for each in tuple(findings)[:MAX_FINDINGS]}
         self._since = {name: self._since.get(name, now) for name in found}
-        told = without_consequences(found.values())
         until = now if known_until is None else known_until
-        return tuple(each for each in told if until - self._since[each.name] >= _patience(each))
+        self._stood = frozenset(
+            name for name, each in found.items() if name in self._stood or until - self._since[name] >= _patience(each)
+        )
+        return tuple(each for each in without_consequences(found.values()) if each.name in self._stood)
 
     def deadline(self, now: int) -> int | None:
         """The next instant at which something more may have stood long enough; None while nothing waits."""

@@ -40,3 +40,17 @@ def test_a_consequence_is_hidden_while_its_cause_is_young_too():
     }
     assert () == confirmation.observe(raw, SECOND + 200 * MS)
     assert [FaultCode.OVERLAY_EMPTIED] == [each.code for each in confirmation.observe(raw, 2 * SECOND)]
+
+
+def test_what_has_been_told_stays_told_while_the_kernel_changes():
+    """A sysctl that is off was told, taken back and told again, since devices were about to be seen anew."""
+    broken = look(snapshot(changed(HELD, forwarding=HELD.forwarding[1:])), known=GOOD)
+    told_at = 5 * SECOND + CATALOGUE[FaultCode.FDB_ENTRY_MISSING].confirm_ns
+    confirmation = Confirmation()
+    confirmation.observe(broken, 5 * SECOND)
+
+    assert () == confirmation.observe(broken, told_at, known_until=told_at - 1)
+    assert broken == confirmation.observe(broken, told_at)
+    assert broken == confirmation.observe(broken, told_at + 100 * MS, known_until=told_at - 1)
+    assert () == confirmation.observe((), told_at + 200 * MS, known_until=told_at - 1)
+    assert () == confirmation.observe(broken, told_at + 300 * MS, known_until=told_at - 1), "its time begins anew"
