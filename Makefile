@@ -184,7 +184,7 @@ bench-rest: need-root venv tools ## bytes across the WAN, CPU and memory while n
 
 # For example: make bench-curve ARGS='--wan-kbit 40'
 .PHONY: bench-curve
-bench-curve: venv ## bytes across the WAN at rest from 3 nodes a location to 1 000, by the schedule, as JSON
+bench-curve: venv ## bytes across the WAN at rest and awake from 3 nodes a location to 1 000, by the schedule, as JSON
 	@$(PYTHON) -m tests.sim.curve $(ARGS)
 
 .PHONY: bench-removal

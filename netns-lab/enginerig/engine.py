@@ -54,7 +54,7 @@ class _Watch:
 
     __slots__ = ("groups",)
 
-    is_decider = True
+    is_decider = is_close = True
     paths = segments = to_deciders = ()
 
     def __init__(self, group: Group) -> None:

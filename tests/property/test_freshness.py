@@ -10,7 +10,8 @@ from hypothesis import given as for_any
 from hypothesis import strategies as st
 
 from meshwatchd.core.probing.schedule import Schedule
-from meshwatchd.core.probing.session_plan import kinds_of, lay_out
+from meshwatchd.core.probing.session_kinds import kinds_of
+from meshwatchd.core.probing.session_plan import lay_out
 from meshwatchd.model.events import Coordination, CoordinationKind
 from meshwatchd.model.ids import FlowClass, NodeName
 from meshwatchd.model.settings import MINUTE, MS, SECOND, ProbeProfile, ProbeSettings, Settings

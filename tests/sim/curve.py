@@ -1,4 +1,4 @@
-"""What a pair of locations costs the WAN at rest: `python -m tests.sim.curve`, as JSON.
+"""What a pair of locations costs the WAN at rest, and while it is awake: `python -m tests.sim.curve`, as JSON.
 
 Nothing is measured: each node's sessions are laid out as its engine would lay them out, and each has the interval that
 the engine would give it. Nodes of one location that neither relay nor watch for others are alike, so one of them stands
@@ -21,7 +21,8 @@ from meshwatchd.core.pmtu.session_plan import measured
 from meshwatchd.core.probing.intervals import Kind, Rates
 from meshwatchd.core.probing.rest_limits import rest_stretch, shape_of
 from meshwatchd.core.probing.scouts import scouts
-from meshwatchd.core.probing.session_plan import kinds_of, lay_out
+from meshwatchd.core.probing.session_kinds import kinds_of
+from meshwatchd.core.probing.session_plan import lay_out
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.model.ids import Layer, NodeName, SessionId
 from meshwatchd.model.outputs import SessionPlan
@@ -70,23 +71,24 @@ def planners(shapes: Sequence[Shape], probe: ProbeSettings) -> dict[str, tuple[P
     return found
 
 
-def wan_flows(shapes: Sequence[Shape], probe: ProbeSettings) -> list[Flow]:
-    """What crosses the WAN between the first two locations, each way."""
+def wan_flows(shapes: Sequence[Shape], probe: ProbeSettings, *, is_awake: bool = False) -> list[Flow]:
+    """What crosses the WAN between the first two locations, each way; awake it is what follows upon a burst."""
     small = PROBE_BYTES if len(shapes) == 2 else PROBE_BYTES_OF_MANY
     found: dict[tuple[str, int], float] = {}
     for planner, count in planners(shapes, probe).values():
-        for name, size, packets in _sent(planner, small):
+        for name, size, packets in _sent(planner, small, is_awake=is_awake):
             found[name, size] = found.get((name, size), 0.0) + count * packets
     return [Flow(name, packets, size) for (name, size), packets in sorted(found.items())]
 
 
-def _sent(planner: Planner, small: int) -> Iterator[tuple[str, int, float]]:
+def _sent(planner: Planner, small: int, *, is_awake: bool) -> Iterator[tuple[str, int, float]]:
     mesh = planner.topology.mesh
     pair = {location.name for location in mesh.locations[:2]}
     plans = lay_out(planner, has_standby=True)
     used = frozenset(path.number for path in planner.paths if path.is_primary)
     kinds = kinds_of(planner, plans)
-    for plan, interval_ns in _paced(plans, kinds, planner, used):
+    awake = frozenset(path.number for path in planner.paths if {*path.locations} == pair) if is_awake else frozenset()
+    for plan, interval_ns in _paced(plans, kinds, planner, used=used, awake=awake):
         home, there = planner.local.location, mesh.node(plan.peer).location
         if there != home and {home, there} == pair:
             size = small if plan.canary is None else SYN_BYTES
@@ -101,7 +103,9 @@ def _paced(
     plans: Sequence[SessionPlan],
     kinds: Mapping[SessionId, Kind],
     planner: Planner,
+    *,
     used: frozenset[int],
+    awake: frozenset[int],
 ) -> Iterator[tuple[SessionPlan, int]]:
     groups: dict[Kind, list[SessionPlan]] = {}
     for plan in plans:
@@ -109,7 +113,7 @@ def _paced(
     probe = planner.settings.probe
     paces = Rates(probe)
     paces.rest = rest_stretch(probe, shape_of(planner.topology))
-    rates = paces.plan([(kind, len(group)) for kind, group in groups.items()], used)
+    rates = paces.plan([(kind, len(group)) for kind, group in groups.items()], used, awake)
     for rate, group in zip(rates, groups.values(), strict=True):
         for plan in group:
             yield plan, rate.interval_ns
@@ -150,6 +154,7 @@ def kbit_s(flows: Sequence[Flow], *, around: int = 0) -> float:
 
 def _row(label: str, shapes: Sequence[Shape], probe: ProbeSettings) -> dict[str, object]:
     flows = wan_flows(shapes, probe)
+    awake = wan_flows(shapes, probe, is_awake=True)
     greetings = hello_flows([1 + shape.standbys + shape.members for shape in shapes])
     return {
         "mesh": label,
@@ -157,6 +162,8 @@ def _row(label: str, shapes: Sequence[Shape], probe: ProbeSettings) -> dict[str,
         "packets_s": round(packets_s(flows), 1),
         "kbit_s": round(kbit_s(flows), 1),
         "on_the_wire_kbit_s": round(kbit_s(flows, around=TUNNEL_BYTES), 1),
+        "awake_packets_s": round(packets_s(awake), 1),
+        "awake_kbit_s": round(kbit_s(awake, around=TUNNEL_BYTES), 1),
         "hellos_s": round(packets_s(greetings), 2),
         "hellos_kbit_s": round(kbit_s(greetings), 2),
         "all_kbit_s": round(kbit_s(flows) + kbit_s(greetings), 1),

@@ -20,7 +20,7 @@ from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.plan import Rule
 from meshwatchd.model.settings import SECOND, DaemonSettings, MeshSettings, Mode, PolicySettings, Settings
 from meshwatchd.model.snapshot import ForeignObject, Link, Snapshot, Vxlan
-from meshwatchd.model.topology import Location, Node, Topology
+from meshwatchd.model.topology import Location, Mesh, Node, Topology, build_mesh
 from meshwatchd.profiles import OVERLAY_MESH
 
 NAMES = ("a1", "a2", "a3", "b1", "b2", "b3")
@@ -34,6 +34,26 @@ def declared_mesh() -> MeshSettings:
         Location(name=LocationName("cloud"), leader=NodeName("b1"), standbys=(NodeName("b2"),)),
     )
     return MeshSettings(location=locations, node=tuple(_node(number) for number in range(6)))
+
+
+def big_mesh(ours: int, theirs: int) -> Mesh:
+    """Two locations a and b of so many nodes; a0 and b0 lead, a1 and b1 stand by."""
+    locations = [
+        Location(name=LocationName(side), leader=NodeName(f"{side}0"), standbys=(NodeName(f"{side}1"),))
+        for side in "ab"
+    ]
+    nodes = [
+        Node(
+            name=NodeName(f"{side}{number}"),
+            location=LocationName(side),
+            node_ip=f"10.{index}.{number // 250}.{number % 250 + 1}",
+            pod_cidr=f"10.{100 + index * 8 + number // 250}.{number % 250}.0/24",
+            overlay_ip=f"10.{100 + index * 8 + number // 250}.{number % 250}.0",
+        )
+        for index, (side, count) in enumerate((("a", ours), ("b", theirs)))
+        for number in range(count)
+    ]
+    return build_mesh(locations, nodes)
 
 
 def led_by(leader: str) -> MeshSettings:

@@ -6,7 +6,8 @@ import random
 from typing import Any
 
 from meshwatchd.core.probing.schedule import Schedule
-from meshwatchd.core.probing.session_plan import kinds_of, lay_out
+from meshwatchd.core.probing.session_kinds import kinds_of
+from meshwatchd.core.probing.session_plan import lay_out
 from meshwatchd.core.session.session import Session
 from meshwatchd.model.settings import MS, SECOND, Settings
 from tests.support.lab_mesh import planner_of

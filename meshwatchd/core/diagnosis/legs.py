@@ -38,6 +38,9 @@ TOLD_NATS = TRIP_NATS / 2
 MOST_NEIGHBOURS = 4
 """Of one cluster, that a node asks about its own overlay."""
 
+MOST_MEMBERS = 6
+"""Of a location, that a leader asks about its overlay."""
+
 
 def leg(sessions: tuple[Session, ...], since: int) -> Leg:
     """The state of a leg from its sessions' outcomes since an instant.
@@ -104,12 +107,12 @@ def any_leg(sessions: Iterable[Session], since: int) -> Leg:
     return Leg.DEAD if legs == {Leg.DEAD} else Leg.UNKNOWN
 
 
-def neighbours_asked(sessions: Iterable[Session], node: str) -> tuple[Session, ...]:
+def neighbours_asked(sessions: Iterable[Session], node: str, most: int = MOST_NEIGHBOURS) -> tuple[Session, ...]:
     """The sessions to a few neighbours of a node, those behind it by name: they tell whether its overlay works.
 
-    A leader is asked by all of its location; where each node has to find out for itself, so many would be too many.
+    A burst to all of a large location would cost more than it tells, and all of them would have to be silent.
     """
     every = tuple(sessions)
     names = sorted({session.plan.peer for session in every} - {node})
-    behind = [*(name for name in names if name > node), *names][:MOST_NEIGHBOURS]
+    behind = [*(name for name in names if name > node), *names][:most]
     return tuple(session for session in every if session.plan.peer in behind)

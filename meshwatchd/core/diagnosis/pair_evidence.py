@@ -17,6 +17,7 @@ from meshwatchd.core.diagnosis.service_canaries import troubles
 from meshwatchd.core.diagnosis.transit import transit_of
 from meshwatchd.core.pmtu.verdict import SizeFinding
 from meshwatchd.core.probing.schedule import Schedule
+from meshwatchd.core.probing.scouts import close
 from meshwatchd.core.probing.session_plan import NO_PATH
 from meshwatchd.core.session.cusum import MISS_NATS
 from meshwatchd.core.session.session import Session, SessionState
@@ -52,6 +53,7 @@ class PairWatch:
         self.remote_leader = self.primary.relay_in(self.remote)
         self.is_leader = self.own_leader == local.name
         self.is_decider = any(local.name in path.relays for path in self.paths)
+        self.is_close = local.name in close(topology.mesh, self.home, self.remote)
         self._local = local
         self._members = tuple(node.name for node in topology.mesh.members(self.remote))
         self._words = PeerWords(topology, self.primary)
@@ -119,6 +121,9 @@ class PairWatch:
         self.beside_leader = beside[: self._transit.most_beside]
         self.members_pinned = _pick(asked, Layer.OVERLAY, FlowClass.PINNED)
         relays = {path.relay_in(self.home) for path in self.paths}
+        neighbours = asked if self.is_leader else self.beside_leader
+        near = {self._local.name, self.own_leader, *relays, *(s.plan.peer for s in neighbours)}
+        self.nearby = (*(s for s in segments if s.plan.peer in near), *self.wireguard)
         own_relays = (s for s in _pick(segments, Layer.UNDERLAY, FlowClass.FRESH) if s.plan.peer in relays)
         remote_relays = (s for path in self.paths if not path.is_spare for s in self._to_relays[path.number])
         self.to_deciders = (*own_relays, *remote_relays)

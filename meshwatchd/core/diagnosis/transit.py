@@ -13,7 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from meshwatchd.core.diagnosis.evidence import Leg
-from meshwatchd.core.diagnosis.legs import MOST_NEIGHBOURS, any_leg, leg, neighbours_asked
+from meshwatchd.core.diagnosis.legs import MOST_MEMBERS, MOST_NEIGHBOURS, any_leg, leg, neighbours_asked
 from meshwatchd.core.session.session import Session
 from meshwatchd.model.ids import LocationName, NodeName
 from meshwatchd.model.topology import Node, Path, Topology
@@ -24,8 +24,9 @@ MOST_BESIDE = 2
 """Neighbours that a member asks over its overlay to tell its own fault from its leader's."""
 
 
-def _all(sessions: Sessions, _node: NodeName) -> Sessions:
-    return sessions  # a lambda could not be in a checkpoint of the journal
+def _few(sessions: Sessions, node: NodeName) -> Sessions:
+    # A lambda could not be in a checkpoint of the journal.
+    return neighbours_asked(sessions, node, MOST_MEMBERS)
 
 
 class Transit(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ class Transit(msgspec.Struct, frozen=True, kw_only=True):
     most_beside: int = MOST_BESIDE
     overlay_unasked: Leg = Leg.ALIVE
     weigh: Callable[[Sessions, int], Leg] = leg
-    neighbours: Callable[[Sessions, NodeName], Sessions] = _all
+    neighbours: Callable[[Sessions, NodeName], Sessions] = _few
 
     def leaves_by(self, node: Node, path: Path) -> NodeName:
         """The node by which packets of a node leave its location."""

@@ -185,15 +185,17 @@ class ConfirmBurst:
     def heard(self, peer: str, now: int) -> None:
         """A peer spoke. Fresh probes are scarce and some survive: whoever sees a fault first tells all others."""
         context = self._context
-        if not context.watch.is_decider:
+        if context.watch.is_close and not context.watch.is_decider:
             return
         if context.views.read(peer, context.watch.index, View.RELAY_PATH, since=0) is not Leg.DEAD:
             self._doubters.pop(peer, None)
             return
-        group = context.watch.group(context.mover.active)
-        if peer not in self._doubters:
-            group.told(now)
+        group, is_new = context.watch.group(context.mover.active), peer not in self._doubters
         since = self._doubters.setdefault(peer, now)
+        if not context.watch.is_decider:
+            return
+        if is_new:
+            group.told(now)
         is_known = group.is_suspect or group.is_down or context.is_unsettled(now)
         is_news = now - since <= HEARSAY_NS and not is_known
         reserve = RESERVE if len(self._doubters) == 1 else 0
@@ -205,7 +207,7 @@ class ConfirmBurst:
             self._ask(context.watch.replacing(context.mover.active), now, 1, use=use)
             if context.watch.is_leader and self._left(now) >= RESERVE:
                 # Its own path does not cross its overlay: without this it would be the last to know.
-                self._ask(context.watch.segments, now)
+                self._ask(context.watch.nearby, now)
 
     def explain(self, now: int) -> None:
         """The path is condemned and nobody knows why: ask what could tell, for a while.
@@ -259,7 +261,7 @@ class ConfirmBurst:
 
     def _press(self, group: Group, now: int) -> None:
         """The next slice of the burst, as soon as it is due and while the budget lasts."""
-        if self._context.is_unsettled(now) and not self._context.watch.is_decider:
+        if self._leaves_it_to_others(now):
             self.next_step = now + self._context.schedule.timers.burst_gap_ns * SLICE
             return
         is_confirmed = group.nats >= CONFIRMED_NATS
@@ -274,6 +276,13 @@ class ConfirmBurst:
         self._slice(group, now, use)
         self._ask_the_others(now, is_confirmed=is_confirmed)
         self.next_step = self._next_slice(group, now, is_confirmed=is_confirmed)
+
+    def _leaves_it_to_others(self, now: int) -> bool:
+        """Whether bursts of those who decide are enough: in a large mesh those of all would be a flood."""
+        context = self._context
+        if context.is_unsettled(now) and not context.watch.is_decider:
+            return True
+        return not context.watch.is_close and self.doubted_since(now, besides=context.local_node) > 0
 
     def _next_slice(self, group: Group, now: int, *, is_confirmed: bool) -> int:
         if now - group.suspect_since > BURST_LIMIT_NS:
@@ -343,7 +352,7 @@ class ConfirmBurst:
 
     def _look_at_segments(self, now: int) -> None:
         """A leader whose overlay dies may still see its own path as fine: the others need its word soon."""
-        segments = self._context.watch.segments
+        segments = self._context.watch.nearby
         cost = SLICE + LIGHT_ROUNDS * len(segments)
         if now - self._last_look < BURST_PAUSE_NS or self._left(now) < RESERVE + cost:
             return

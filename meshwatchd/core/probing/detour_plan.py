@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from meshwatchd.core.probing import session_plan
+from meshwatchd.core.probing import session_kinds, session_plan
 from meshwatchd.core.probing.intervals import Kind
 from meshwatchd.core.routes.detours import remote_leaders
 from meshwatchd.core.routes.planner import Planner
@@ -33,7 +33,7 @@ def lay_out(planner: Planner, *, has_standby: bool, has_detours: bool) -> tuple[
 def kinds_of(planner: Planner, plans: Iterable[SessionPlan]) -> dict[SessionId, Kind]:
     """What the schedule has to know of each session."""
     known = tuple(plans)
-    kinds = session_plan.kinds_of(planner, (plan for plan in known if not is_detour(plan.path)))
+    kinds = session_kinds.kinds_of(planner, (plan for plan in known if not is_detour(plan.path)))
     around = {
         plan.session: _kind(plan)._replace(is_spare=True, used_ns=_leg_ns(planner, plan))
         for plan in known

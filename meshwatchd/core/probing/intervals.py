@@ -10,6 +10,9 @@ rides on remembered outer flows and survives the death of all new ones. R = ln(2
 the long run, which the sequential test can bear; RELAY_SHARE of R goes to the sessions of the path in use. What
 only dies with everything is seen by the known flows too, which cost no outer flow.
 
+Crowds. While a pair is awake, or its sessions are new, the nodes of two large locations together ask hardly more than
+those of two small ones: relays and scouts ask each other at full pace, all others share what SMALL_PAIR sessions send.
+
 Rest. While nothing speaks against a pair of locations it costs the WAN the same however many nodes it has. Its scouts
 (`probing.scouts`) watch the path in use for all others, who take turns in the background, which the more nodes have to
 share the longer they are. Once anything speaks against the pair (`failover.attention`) every node asks at full pace:
@@ -87,6 +90,19 @@ POD_NETWORK_NODES = 6
 SLOW_LINE_PART = 2
 """On a slow line everything but the path in use is asked so much less often again than the profile's pace says."""
 
+SMALL_PAIR = 36
+"""Sessions of one class over one path, both ways: two locations of four nodes have 32, and all ask at full pace."""
+
+SMALL_LOCATION = 6
+"""Nodes of which each asks its relays closely at full pace, and is asked by them."""
+
+UNWELL_NS = 3 * SECOND
+"""The slowest pace of what is not known good: links come up late, and what was repaired is to be known before it is
+needed. Sessions in health may rest for a minute."""
+
+CROWD_UNWELL_NS = 30 * SECOND
+"""The same for those of a crowd, who share that pace after a while."""
+
 MOST_STRETCH = 10
 """A class of sessions becomes that much slower before the next one has to give."""
 
@@ -101,6 +117,7 @@ class Kind(NamedTuple):
         is_advisory: they move no traffic.
         is_spare: their path is the last that is taken.
         crowd: nodes of the two locations together; 0 where sessions are not between locations.
+        crowd_part: how much slower they are asked, while their pair is awake or they are new, than in a small pair.
         scouts: sessions between scouts of the two, of one class over one path; 0 where these are none of them.
         is_between_relays: asked by a relay of their path, about the other one.
         interval_ns: of each session, where somebody asked for one; 0 leaves it to the budgets.
@@ -119,6 +136,7 @@ class Kind(NamedTuple):
     interval_ns: int = 0
     used_ns: int = 0
     crowd: int = 0
+    crowd_part: int = 1
     scouts: int = 0
     is_between_relays: bool = False
     is_closed_port: bool = False
@@ -198,9 +216,10 @@ class Rates:
             for (kind, count), interval_ns, rank in zip(demand, wished, ranks, strict=True)
         ]
 
-    def close_ns(self, sessions: int) -> int:
+    def close_ns(self, sessions: int, crowd_part: int = 1) -> int:
         """The interval of sessions that are to be known soon, were all of them watched that closely."""
-        return int(max(self.timers.watch_ns, sessions * SECOND // self._budget) * self.slowdown)
+        shared_ns = max(self.timers.watch_ns, min(self.timers.watch_ns * crowd_part, UNWELL_NS))
+        return int(max(shared_ns, sessions * SECOND // self._budget) * self.slowdown)
 
     def _wished_ns(self, kind: Kind, count: int, used: frozenset[int], awake: Container[int]) -> int:
         """The interval without the packet budget."""
@@ -228,19 +247,19 @@ class Rates:
 
     def _awake_ns(self, kind: Kind, *, is_used: bool) -> int:
         """Of sessions whose pair is looked at by everybody."""
-        timers = self.timers
+        watch_ns, fresh_ns = self.timers.watch_ns * kind.crowd_part, self._fresh_ns * kind.crowd_part
         if kind.is_spare and not is_used:
-            return SPARE_NS
+            return SPARE_NS * kind.crowd_part
         if kind.flow is FlowClass.PINNED:
             if is_used:
-                return timers.watch_ns
-            return timers.watch_ns if kind.layer is Layer.RELAY else timers.watch_ns * CONTROL_FACTOR
+                return watch_ns
+            return watch_ns if kind.layer is Layer.RELAY else watch_ns * CONTROL_FACTOR
         if kind.is_carrier and not kind.is_advisory:
-            return self._fresh_ns
+            return fresh_ns
         if is_used:
-            return max(self._fresh_ns, kind.share * self._flow_gap_ns)
+            return max(fresh_ns, kind.share * self._flow_gap_ns)
         part = EFFECTIVE_PART if kind.layer is Layer.EFFECTIVE or kind.is_advisory else STANDBY_PART
-        return max(SLOW_NS, self._fresh_ns, part * kind.share * self._flow_gap_ns)
+        return max(SLOW_NS * kind.crowd_part, fresh_ns, part * kind.share * self._flow_gap_ns)
 
     def _scout_ns(self, kind: Kind) -> int:
         """Of sessions between scouts over the path in use."""

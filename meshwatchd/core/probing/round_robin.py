@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from meshwatchd.core.probing.intervals import CLOSED_PORT_NS, Kind
+from meshwatchd.core.probing.intervals import CLOSED_PORT_NS, CROWD_UNWELL_NS, UNWELL_NS, Kind
 from meshwatchd.core.session.session import Session
 from meshwatchd.model.settings import SECOND
 
 CLOSE_ROUNDS = 12
 """Slow sessions that have begun or missed an answer are asked more often for so many probes: ten answers acquit."""
 
+FEW_ROUNDS = 2
+"""Among many that share the time so many are enough: a session that misses one of these answers is watched on."""
+
 GIVEN_UP_NS = 60 * SECOND
 """What has not answered for so long is left to its pace until it does: watched closely for good, it would use up the
 outer flows of its leg, and a fault of new flows would go unseen."""
-
-UNWELL_NS = 3 * SECOND
-"""The slowest pace of what is not known good: links come up late, and what was repaired is to be known before it is
-needed. Sessions in health may rest for a minute."""
 
 
 class Turn:
@@ -70,7 +69,8 @@ class Turn:
         if self.kind.is_closed_port:
             interval_ns = max(interval_ns, CLOSED_PORT_NS)
         if interval_ns < self.rest_ns and not self.kind.interval_ns and not self.is_patient:
-            self.close_left = CLOSE_ROUNDS * len(self.sessions)
+            rounds = max(FEW_ROUNDS, CLOSE_ROUNDS // self.kind.crowd_part)
+            self.close_left = rounds * len(self.sessions)
             self.pace(interval_ns)
 
     def rest_at(self, interval_ns: int, close_ns: int, now: int) -> None:
@@ -88,7 +88,8 @@ class Turn:
             self.pace(self.rest_ns)
         else:
             self.close_left = len(self.sessions)
-            self.pace(min(self.rest_ns, UNWELL_NS))
+            slowest_ns = min(UNWELL_NS * self.kind.crowd_part, CROWD_UNWELL_NS)
+            self.pace(min(self.rest_ns, slowest_ns, max(UNWELL_NS, 2 * self.interval_ns)))
 
     def next(self) -> Session:
         """Whose turn it is."""

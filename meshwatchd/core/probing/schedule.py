@@ -53,7 +53,7 @@ class Schedule:
         self._resources = SessionResources(settings.probe, node)
         self._grid = Grid(rng)
         self._heap: list[tuple[int, int, Turn | Waits | Session]] = []
-        self._pushed = self._close_ns = 0
+        self._pushed = 0
         self._company = Company()
         self._turns: list[Turn] = []
         self._turn_of: dict[SessionId, Turn] = {}
@@ -110,7 +110,6 @@ class Schedule:
         self._resources.retain(ordered)
         self.sessions = tuple(self._by_id.values())
         self._index = SessionIndex(self.sessions)
-        self._close_ns = self._rates.close_ns(len(self.sessions))
         self._take_turns(turns, now)
         self._clear_heap()
 
@@ -132,7 +131,7 @@ class Schedule:
         self._keep_pace(now)
         for turn, has_new, is_new in changed:
             if has_new:
-                turn.watch_closely(self._close_ns)
+                turn.watch_closely(self._close_ns(turn))
             if is_new:
                 turn.at = turn.grid = now + self._rng.randrange(turn.interval_ns)
                 self._push(turn.at, turn)
@@ -153,11 +152,14 @@ class Schedule:
             turn.is_patient = rate.stretch > 1 and rate.kind.layer is Layer.POD_NETWORK
             if rate.interval_ns != turn.rest_ns:
                 is_new = not turn.rest_ns
-                turn.rest_at(rate.interval_ns, self._close_ns, now)
+                turn.rest_at(rate.interval_ns, self._close_ns(turn), now)
                 if not is_new:
                     self._hasten(turn, now)
             else:
                 turn.pace(turn.interval_ns)
+
+    def _close_ns(self, turn: Turn) -> int:
+        return self._rates.close_ns(len(self.sessions), turn.kind.crowd_part)
 
     def use_paths(self, paths: Iterable[int], now: int, *, awake: Iterable[int] = ()) -> None:
         """Probe these paths as what traffic depends on, and those that are awake as what something speaks against."""
@@ -184,10 +186,9 @@ class Schedule:
     def slow_down(self, factor: float, now: int) -> None:
         """Send so many times fewer probes than the budgets allow, from here on; 1 takes it back."""
         self._rates.slowdown = factor
-        self._close_ns = self._rates.close_ns(len(self.sessions))
         for turn in self._turns:
             if turn.close_left:
-                turn.interval_ns = max(turn.interval_ns, self._close_ns)
+                turn.interval_ns = max(turn.interval_ns, self._close_ns(turn))
         self._keep_pace(now)
         self._company.lay_out(self._grid.lay_out(self._turns))
 
@@ -308,7 +309,7 @@ class Schedule:
     def look_closely(self, session: Session, now: int) -> None:
         """Ask this session, and those of its kind, more often for a while: something about it is new."""
         turn = self._turn_of[session.plan.session]
-        turn.watch_closely(self._close_ns)
+        turn.watch_closely(self._close_ns(turn))
         self._hasten(turn, now)
 
     def session(self, identity: SessionId) -> Session | None:

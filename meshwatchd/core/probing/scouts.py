@@ -26,5 +26,10 @@ def scouts(mesh: Mesh, location: str, remote: str) -> tuple[NodeName, ...]:
     return (*home.standbys, *others, home.leader)[:MEMBERS]
 
 
+def close(mesh: Mesh, location: str, remote: str) -> frozenset[NodeName]:
+    """Those of a location who ask at full pace while a pair is awake: its relays, which decide, and its scouts."""
+    return frozenset((*mesh.location(location).relays(), *scouts(mesh, location, remote)))
+
+
 def _weight(location: str, remote: str, name: str) -> bytes:
     return blake2b(f"{location}/{remote}/{name}".encode(), digest_size=8).digest()

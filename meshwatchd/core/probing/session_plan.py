@@ -8,14 +8,13 @@ from functools import cache, partial
 import msgspec
 
 from meshwatchd.core.probing.cluster_hosts import hosts_asked
-from meshwatchd.core.probing.intervals import Kind
-from meshwatchd.core.probing.scouts import scouts
+from meshwatchd.core.probing.scouts import close
 from meshwatchd.core.routes.planner import Planner
 from meshwatchd.core.session.witnesses import MIN_ACCUSERS
 from meshwatchd.model import ids
 from meshwatchd.model.canary import Canary, CanaryExpect, CanaryKind
 from meshwatchd.model.digest import blake2b
-from meshwatchd.model.ids import FlowClass, Layer, NodeName, SessionId
+from meshwatchd.model.ids import FlowClass, Layer, SessionId
 from meshwatchd.model.outputs import SessionPlan
 from meshwatchd.model.port_map import STRANGE_PORT, routed_port
 from meshwatchd.model.topology import Mesh, Node, Path
@@ -28,13 +27,13 @@ BIG_LOCATION = 64
 SUBSET = 16
 """Members of a bigger location that one node probes, beside the relays: each member is watched by several nodes."""
 
-POD_NETWORK_PEERS = 3
-"""Of another location: with so many, or fewer, sessions among pods to one pair of locations go at their own pace; with
-more each goes slower, so that all nodes of the two together cost the WAN the same."""
-
 REMOTE_NODES = 192
-"""Nodes that one node probes in all other locations together: three of BIG_LOCATION. Where there are more locations
-each has less to itself, but for MIN_ACCUSERS members, without which no leg could be condemned on anybody's word."""
+"""Nodes that one node probes in all other locations together. Where there are more locations each has less to itself,
+but for MIN_ACCUSERS members, without which no leg could be condemned on anybody's word."""
+
+REMOTE_BIG = 8
+"""Up to so many nodes of another location are all probed, and of a bigger one so many beside its relays: a path is
+judged by a few nodes behind it, and every one of them has several that ask."""
 
 
 def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
@@ -72,13 +71,6 @@ def lay_out(planner: Planner, *, has_standby: bool) -> tuple[SessionPlan, ...]:
     return (*known, *_stranger_plans(planner, chosen, first=len(known)))
 
 
-def kinds_of(planner: Planner, plans: Iterable[SessionPlan]) -> dict[SessionId, Kind]:
-    """What the schedule has to know of each session: whose turn it shares, and how crowded its overlay leg is."""
-    # Each choice ranks a whole location, and there are two a session.
-    chosen = cache(partial(scouts, planner.topology.mesh))
-    return {plan.session: _kind(planner, plan, chosen) for plan in plans}
-
-
 def watched(mesh: Mesh, observer: str, location: str) -> frozenset[str]:
     """The nodes of a location that one node probes: its relays, and of the members as many as it can look after.
 
@@ -96,92 +88,19 @@ def watched(mesh: Mesh, observer: str, location: str) -> frozenset[str]:
     others = sorted((name for name in members if name not in relays), key=lambda name: _weight(observer, name))
     chosen = (*others[-min(SUBSET, most) :], *(name for name in relays if name != observer))
     home = mesh.node(observer).location
-    if home != location and observer in scouts(mesh, home, location):
-        # Or the scouts of two large locations would hardly know each other.
-        return frozenset((*chosen, *scouts(mesh, location, home)))
+    if home != location and observer in close(mesh, home, location):
+        # Or those who decide about two large locations would hardly know each other.
+        return frozenset((*chosen, *close(mesh, location, home)))
     return frozenset(chosen)
 
 
 def big_location(locations: int) -> int:
     """Up to so many nodes of another location are all probed by every node, where there are so many locations."""
-    return min(BIG_LOCATION, max(MIN_ACCUSERS, REMOTE_NODES // max(1, locations - 1)))
+    return min(REMOTE_BIG, max(MIN_ACCUSERS, REMOTE_NODES // max(1, locations - 1)))
 
 
 def _weight(observer: str, member: str) -> bytes:
     return blake2b(f"{observer}/{member}".encode(), digest_size=8).digest()
-
-
-def _kind(planner: Planner, plan: SessionPlan, chosen: Callable[[str, str], tuple[NodeName, ...]]) -> Kind:
-    mesh, local = planner.topology.mesh, planner.local
-    share = rest_share = crowd = between = 0
-    is_relay = is_between_relays = is_spare = False
-    if plan.path != NO_PATH:
-        path = planner.path(plan.path)
-        remote = path.other_location(local.location)
-        is_relay = plan.peer == path.relay_in(remote)
-        is_between_relays = is_relay and local.name in path.relays
-        is_spare = path.is_spare
-        here, there = chosen(local.location, remote), chosen(remote, local.location)
-        crowd = len(mesh.members(local.location)) + len(mesh.members(remote))
-        if local.name in here and plan.peer in there and not plan.is_advisory:
-            between = 2 * len(here) * len(there)
-        if plan.layer not in (Layer.WIREGUARD, Layer.UNDERLAY):
-            # Outer ports are hashed alike in both directions: what crosses the leg of one scout, theirs and ours.
-            share, rest_share = _share(planner, remote, plan.peer), len(here) + len(there)
-    elif plan.layer in (Layer.OVERLAY, Layer.IPIP):
-        share = rest_share = 2
-    elif plan.layer is Layer.POD_NETWORK:
-        crowd = _pod_network_crowd(planner, mesh.node(plan.peer).location)
-    return Kind(
-        plan.layer,
-        plan.path,
-        plan.flow,
-        share if plan.flow is FlowClass.FRESH else 0,
-        rest_share if plan.flow is FlowClass.FRESH else 0,
-        is_relay,
-        is_closed_port=plan.is_of_closed_port,
-        is_advisory=plan.is_advisory,
-        is_spare=is_spare,
-        interval_ns=plan.canary.interval if plan.canary and plan.layer is Layer.POD else 0,
-        crowd=crowd,
-        scouts=between,
-        is_between_relays=is_between_relays,
-    )
-
-
-def _pod_network_crowd(planner: Planner, there: str) -> int:
-    """How many nodes share the turns among pods: those of the mesh, or as many as two large locations count for."""
-    mesh, here = planner.topology.mesh, planner.local.location
-    if here == there:
-        return len(mesh.nodes)
-    pair = len(mesh.members(here)) + len(mesh.members(there))
-    return max(len(mesh.nodes), pair * _out(planner, there, big_location(len(mesh.locations))) // POD_NETWORK_PEERS)
-
-
-def _share(planner: Planner, there: str, peer: str) -> int:
-    """Fresh sessions of one path that cross the overlay leg of one node, theirs and ours: outer ports are hashed alike.
-
-    The leg of either end counts, whichever is more crowded.
-    """
-    here, most = planner.local.location, big_location(len(planner.topology.mesh.locations))
-    ours, theirs = len(planner.topology.mesh.members(here)), len(planner.topology.mesh.members(there))
-    is_sought = peer in planner.topology.mesh.location(there).relays()
-    return max(
-        _out(planner, there, most) + _in(theirs, ours, most),
-        _out(planner, here, most) + (ours if is_sought else _in(ours, theirs, most)),
-    )
-
-
-def _out(planner: Planner, location: str, most: int) -> int:
-    """How many nodes of a location one node of another probes."""
-    count = len(planner.topology.mesh.members(location))
-    relays = planner.topology.mesh.location(location).relays()
-    return count if count <= most else min(count, min(SUBSET, most) + len(relays))
-
-
-def _in(observers: int, members: int, most: int) -> int:
-    """How many of the observers probe one member of a location, on average."""
-    return observers if members <= most else -(-observers * min(SUBSET, most) // members)
 
 
 _Row = tuple[Node, Layer, int, FlowClass, str, str, int]

@@ -13,6 +13,8 @@ from meshwatchd.core.session.session import Outcome
 from meshwatchd.model.events import Banner, OtherKeySeen
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.settings import MS, SECOND
+from tests.sim.random_mesh import Shape, mesh_of
+from tests.sim.world import World
 from tests.support.bench import RTT_NS, Bench, primary_is_silent, ready
 from tests.support.lab_mesh import direct_settings, direct_snapshot
 
@@ -66,6 +68,18 @@ def test_what_could_replace_a_path_and_what_explains_it_are_asked_apart():
     assert {1, 2, 3} == {s.plan.path for s in replacing if s.plan.layer is Layer.RELAY}
     assert {Layer.UNDERLAY, Layer.OVERLAY, Layer.RELAY} == {s.plan.layer for s in explaining}
     assert not {id(s) for s in (*replacing, *explaining)} & {id(s) for s in group.sessions}
+
+
+def test_a_burst_asks_neighbours_that_tell_of_the_leader_and_of_this_node():
+    """In a large location all of them would be a flood: a member asks its relays and two more, its leader six."""
+    world = World(mesh=mesh_of((Shape(1, 10), Shape(1, 1))), engines=("a1", "a7"))
+    world.run(SECOND)
+    leader, member = (world.nodes[name].controller.watch for name in ("a1", "a7"))
+
+    near = {name: {str(s.plan.peer) for s in each.nearby} - {"b1"} for name, each in (("a1", leader), ("a7", member))}
+    assert {"a1", "a2"} <= near["a1"] & near["a7"]
+    assert (1 + 6, 3 + 2) == (len(near["a1"]), len(near["a7"]))
+    assert {Layer.SELF, Layer.UNDERLAY, Layer.OVERLAY} == {s.plan.layer for s in member.nearby}
 
 
 def test_the_link_between_the_leaders_is_asked_when_no_other_standby_answers():

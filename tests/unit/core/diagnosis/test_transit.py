@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from meshwatchd.core.diagnosis.evidence import Leg
 from meshwatchd.core.diagnosis.legs import any_leg, leg, neighbours_asked
 from meshwatchd.core.diagnosis.transit import transit_of
+from meshwatchd.model.ids import NodeName
 from tests.support.cluster_node import topology as cluster_topology
 from tests.support.lab_mesh import direct_topology, topology_of
 
@@ -51,6 +54,14 @@ def test_a_node_of_a_cluster_asks_a_few_of_its_neighbours():
     """All would be too many, where each node has to find out for itself."""
     assert transit_of(cluster_topology()).most_beside > transit_of(topology_of("b3")).most_beside
     assert transit_of(cluster_topology()).neighbours is neighbours_asked
+
+
+def test_a_leader_of_many_asks_some_of_them():
+    """Their silence tells as much, and a burst to all would be a flood."""
+    nine: Any = tuple(SimpleNamespace(plan=SimpleNamespace(peer=f"a{number}")) for number in range(1, 10))
+
+    asked = [each.plan.peer for each in transit_of(topology_of("a1")).neighbours(nine, NodeName("a7"))]
+    assert ["a1", "a2", "a3", "a4", "a8", "a9"] == asked
 
 
 def test_a_path_to_another_cluster_that_works_proves_the_overlay_of_this_node():

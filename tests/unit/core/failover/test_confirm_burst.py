@@ -216,6 +216,20 @@ def test_who_decides_nothing_does_not_burst_for_another():
     assert [] == _confirms(bench, since)
 
 
+@pytest.mark.parametrize(("doubters", "expected"), [((), True), (("b2",), False)])
+def test_a_node_of_a_crowd_leaves_bursts_to_those_who_decide_once_somebody_doubts(doubters, expected):
+    """The first to see a fault may be any node; the bursts of forty would be a flood."""
+    bench = ready("a3")
+    bench.controller.watch.is_close = False
+    bench.silent = primary_is_silent
+    _doubt(bench, *doubters)
+    since = bench.now
+    bench.run_until_suspected()
+    bench.run(UNDECIDED_NS)
+
+    assert expected is bool([plan for plan in _confirms(bench, since) if _is_hard(plan)])
+
+
 @pytest.mark.parametrize(("doubters", "expected"), [(("b3",), False), (("b2", "b3"), True)])
 def test_one_peers_doubt_does_not_touch_the_reserve(doubters, expected):
     """Where everyday loss has used up the rest, one miss of somebody else's is everyday loss; two of them are news."""

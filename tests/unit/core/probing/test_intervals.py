@@ -16,6 +16,7 @@ from meshwatchd.core.probing.intervals import (
     SLOW_NS,
     SPARE_NS,
     STANDBY_PART,
+    UNWELL_NS,
     Kind,
     Rates,
     fit,
@@ -178,6 +179,25 @@ def test_a_close_watch_keeps_the_packet_budget_too():
 
     assert TIMERS_DEFAULT.watch_ns == rates.close_ns(30)
     assert 2 * SECOND == rates.close_ns(4_000)
+    assert 2 * SECOND == rates.close_ns(4_000, crowd_part=10)
+
+
+def test_a_crowd_shares_what_a_close_watch_sends():
+    """Up to the pace of what is not known good: even the last of a thousand nodes is known soon after a start."""
+    rates = Rates(ProbeSettings())
+
+    assert 10 * TIMERS_DEFAULT.watch_ns == rates.close_ns(30, crowd_part=10)
+    assert UNWELL_NS == rates.close_ns(30, crowd_part=1_000)
+
+
+@pytest.mark.parametrize("flow", list(FlowClass))
+@pytest.mark.parametrize("path", [0, 1])
+@pytest.mark.parametrize("layer", [Layer.RELAY, Layer.EFFECTIVE, Layer.WIREGUARD])
+def test_a_crowd_shares_what_an_awake_pair_sends(layer, path, flow):
+    """A hundred times as many nodes ask a hundredth each; at rest they take turns anyway."""
+    one, hundred = (Kind(layer, path, flow, crowd=6, crowd_part=part) for part in (1, 100))
+
+    assert 100 * _interval_ns(one) == _interval_ns(hundred)
 
 
 def _at_rest_ns(kind, probe=None, *, count=1):

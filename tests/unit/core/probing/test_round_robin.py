@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from meshwatchd.core.probing.intervals import Kind
-from meshwatchd.core.probing.round_robin import CLOSE_ROUNDS, GIVEN_UP_NS, UNWELL_NS, Turn, is_watched
+from meshwatchd.core.probing.intervals import UNWELL_NS, Kind
+from meshwatchd.core.probing.round_robin import CLOSE_ROUNDS, FEW_ROUNDS, GIVEN_UP_NS, Turn, is_watched
 from meshwatchd.core.probing.schedule import Schedule
 from meshwatchd.core.probing.session_plan import lay_out
 from meshwatchd.model.ids import FlowClass, Layer
@@ -21,8 +21,9 @@ def _sessions(count=3):
     return list(schedule.sessions[:count])
 
 
-def _turn(interval_ns=0):
-    turn = Turn(Kind(Layer.RELAY, 0, FlowClass.FRESH, interval_ns=interval_ns), _sessions())
+def _turn(interval_ns=0, crowd_part=1):
+    kind = Kind(Layer.RELAY, 0, FlowClass.FRESH, interval_ns=interval_ns, crowd_part=crowd_part)
+    turn = Turn(kind, _sessions())
     turn.rest_ns = 900 * MS
     turn.pace(turn.rest_ns)
     return turn
@@ -56,6 +57,15 @@ def test_they_are_watched_closely_for_some_rounds():
     assert (0, 300 * MS) == (asked.close_left, asked.step_ns)
 
 
+def test_those_of_a_crowd_are_watched_for_fewer_rounds():
+    """All of them are new at one time where a large mesh starts, and what misses an answer is watched on."""
+    some, many = _turn(crowd_part=4), _turn(crowd_part=100)
+    for each in (some, many):
+        each.watch_closely(90 * MS)
+
+    assert [CLOSE_ROUNDS // 4 * 3, FEW_ROUNDS * 3] == [some.close_left, many.close_left]
+
+
 def test_rest_waits_for_those_that_are_under_suspicion():
     """Until they are acquitted, or silent for so long that they are given up."""
     turn = _turn()
@@ -73,6 +83,21 @@ def test_rest_waits_for_those_that_are_under_suspicion():
 
     turn.rest(NOW + GIVEN_UP_NS + 1)
     assert 300 * MS == turn.step_ns
+
+
+def test_what_is_not_known_good_is_asked_in_turn_by_a_crowd():
+    """A standby link that does not come up is asked by forty nodes as often as by four."""
+    some, many = _turn(crowd_part=4), _turn(crowd_part=100)
+    paces = []
+    for turn in (some, many):
+        turn.rest_ns = 72 * SECOND
+        turn.watch_closely(90 * MS)
+        for _ in range(6):
+            turn.rest(NOW)
+            paces.append(turn.interval_ns // SECOND)
+
+    assert [3, 6, 12, 12, 12, 12] == paces[:6]
+    assert [3, 6, 12, 24, 30, 30] == paces[6:]
 
 
 def test_what_is_not_known_good_is_asked_every_few_seconds():

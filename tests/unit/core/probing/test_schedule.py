@@ -11,7 +11,8 @@ import pytest
 
 from meshwatchd.core.probing.grid import GRID_NS
 from meshwatchd.core.probing.schedule import MAX_TRIES, Schedule
-from meshwatchd.core.probing.session_plan import kinds_of, lay_out
+from meshwatchd.core.probing.session_kinds import kinds_of
+from meshwatchd.core.probing.session_plan import lay_out
 from meshwatchd.core.probing.timeouts import LATENESS_SHARE, MAX_WIDENING_NS
 from meshwatchd.core.session.session import Outcome
 from meshwatchd.model.events import Coordination, CoordinationKind

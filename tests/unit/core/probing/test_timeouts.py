@@ -7,7 +7,8 @@ import random
 import pytest
 
 from meshwatchd.core.probing.schedule import Schedule
-from meshwatchd.core.probing.session_plan import kinds_of, lay_out
+from meshwatchd.core.probing.session_kinds import kinds_of
+from meshwatchd.core.probing.session_plan import lay_out
 from meshwatchd.core.session.session import Outcome
 from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.settings import MS, SECOND, ProbeProfile, Settings
