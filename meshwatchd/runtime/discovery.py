@@ -281,7 +281,8 @@ class Discovery:
             self._heard(self.hellos())
             self._confess_anew()
         for due in self._pace.due(now):
-            self._hellos.greet(due.address, asks=due.asks)
+            # Who was heard just now is known: it asks for what it has missed.
+            self._hellos.greet(due.address, asks=due.asks and not self._hellos.is_heard(due.address, now))
         for name in self._hellos.pairs.advance(now):
             self._keeper.is_unsaved = True
             heard = self._roster.peers.get(NodeName(name))

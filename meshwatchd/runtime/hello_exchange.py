@@ -121,6 +121,11 @@ class HelloExchange:
         """Begin another epoch: this process may have been here before."""
         self.known.renew(next_epoch(self._folder / "hello-epoch")[0])
 
+    def is_heard(self, address: str, now: int) -> bool:
+        """Whether the node at an address was heard by this process, and lately."""
+        peer = self.addresses.get(address)
+        return peer is not None and self._roster.is_present(peer, now)
+
     def greet(
         self, address: str, *, asks: bool, port: int = 0, answers: Stamp | None = None, came_from: str = ""
     ) -> None:
@@ -165,6 +170,8 @@ class HelloExchange:
         except ValueError as error:
             self._remarks.complain(self._node, str(error))
             return
+        if peer is not None and not is_short:
+            self.short.tell(peer)
         self.reflexive.sent(stamp.counter, address)
         self.counters["hello-sent"] += 1
         self.counters["hello-sent-short"] += is_short

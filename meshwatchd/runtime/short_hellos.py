@@ -2,7 +2,8 @@
 
     this node --whole hello 7--> peer          remembered, with its number
               --short 8, "as since 5"-->       the word holds, since 7 was said later than 5
-              --short 9, "as since 9"-->       unknown: the peer asks, and is answered with a whole one
+              --whole hello 9--> (lost)        the word has changed, and is said once to each peer
+              --short 10, "as since 9"-->      unknown: the peer asks, and is answered with a whole one
 
 Short ones go to whom can read them: a peer of this version, heard lately, whose key with this node both sign with.
 """
@@ -49,6 +50,7 @@ class ShortHellos:
         self._keys = MeshKeys(node, secrets, Purpose.HELLOS)
         self._own: Hello | None = None
         self._since = Stamp(0, 0)
+        self._told: set[NodeName] = set()
 
     def use_secrets(self, secrets: Sequence[MeshSecret]) -> None:
         """Sign and believe by these from here on.
@@ -72,17 +74,21 @@ class ShortHellos:
     def is_enough(self, own: Hello, stamp: Stamp, peer: NodeName | None, now: int) -> bool:
         """Whether a peer knows the word of this node, and reads a short hello; asked of every hello that is sent."""
         if own is not self._own or stamp.epoch != self._since.epoch:
-            self._own, self._since = own, stamp
+            self._own, self._since, self._told = own, stamp, set()
         heard = self._roster.peers.get(peer) if peer is not None else None
         return (
             peer is not None
             and heard is not None
             and CAPABILITY in heard.hello.capabilities
             and self._roster.is_present(peer, now)
-            and self._since.counter < stamp.counter
+            and peer in self._told
             and self._keys.name(node_id(peer)) is not None
             and self._keys.sending(peer).is_bound
         )
+
+    def tell(self, peer: NodeName) -> None:
+        """A peer is told the word of this moment in whole; where that is lost, it asks after the next short one."""
+        self._told.add(peer)
 
     def write(self, greeting: Greeting, peer: NodeName) -> bytes:
         """The datagram of a greeting for which a short hello is enough."""

@@ -41,7 +41,7 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     """One hello to be sent.
 
     Attributes:
-        asks: an answer is wanted, because nothing is known about who is there.
+        asks: an answer is wanted, unless who is there was heard lately.
     """
 
     address: str

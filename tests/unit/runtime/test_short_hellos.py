@@ -228,9 +228,19 @@ def test_what_is_said_for_the_first_time_is_said_in_whole(stage):
     other = msgspec.structs.replace(own, version="of tomorrow")
 
     said = [(own, epoch), (other, epoch), (other, epoch), (other, epoch + 1), (other, epoch + 1), (own, epoch + 1)]
-    enough = [
-        a1._hellos.short.is_enough(hello, Stamp(each, 10**6 + counter), "b1", now)
-        for counter, (hello, each) in enumerate(said)
-    ]
+    enough = []
+    for counter, (hello, each) in enumerate(said):
+        enough.append(a1._hellos.short.is_enough(hello, Stamp(each, 10**6 + counter), "b1", now))
+        a1._hellos.short.tell("b1")
     assert [True, False, True, False, True, False] == enough
     assert not a1._hellos.short.is_enough(own, Stamp(epoch + 1, 10**7), None, now)
+
+
+def test_a_change_is_said_in_whole_once_to_each_and_nobody_answers(stage):
+    """A signature and its proof cost milliseconds, and of forty nodes each has thirty-nine others."""
+    ear = _settle(stage)
+    _change(stage, "b3", "attic")
+    stage.play(20 * SECOND, step_ns=SECOND // 10)
+
+    whole = [(sender, receiver) for sender, receiver, datagram in ear.heard if not is_short(datagram)]
+    assert sorted(("b3", name) for name in NAMES if name != "b3") == sorted(whole)
