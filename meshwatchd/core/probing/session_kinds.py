@@ -46,8 +46,10 @@ def _kind(planner: Planner, plan: SessionPlan, chosen: Callable[[str, str], tupl
         close_here = {*mesh.location(local.location).relays(), *here}
         close_there = {*mesh.location(remote).relays(), *there}
         if local.name in close_here and plan.peer in close_there:
-            # What all others send together is as much as one part in so many of them would.
-            share, part = min(share, len(close_here) + len(close_there) + share // part), 1
+            # All others together send as much as one part of them would. The leg of a relay is the most crowded; were
+            # it not taken for all, two scouts would have no turn in common, and be asked at one time by chance.
+            most = _share(planner, remote, path.relay_in(remote)) if share else 0
+            share, part = min(most, len(close_here) + len(close_there) + most // part), 1
     elif plan.layer in (Layer.UNDERLAY, Layer.OVERLAY, Layer.IPIP):
         part = _neighbour_part(planner, plan.peer)
         share = rest_share = 0 if plan.layer is Layer.UNDERLAY else 2

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from meshwatchd.core.probing.intervals import POD_NETWORK_NODES
-from meshwatchd.core.probing.scouts import close
+from meshwatchd.core.probing.scouts import close, scouts
 from meshwatchd.core.probing.session_kinds import kinds_of
 from meshwatchd.core.probing.session_plan import lay_out
 from meshwatchd.core.routes.planner import Planner
@@ -102,6 +102,19 @@ def test_relays_and_scouts_of_large_locations_ask_each_other_at_full_pace():
         assert there == {peer for peer, part in parts.items() if part == 1}
         assert {1, 11} == set(parts.values())
     assert {11} == set(_parts(mesh, other, Layer.EFFECTIVE).values())
+
+
+def test_scouts_of_large_locations_share_a_turn():
+    """A step apart their leg is seen twice as often as when both are asked at one time."""
+    for mesh in (big_mesh(20, 20), big_mesh(100, 100)):
+        (scout,) = {*scouts(mesh, "a", "b")} - {"a1"}
+        kinds = {
+            kind
+            for plan, kind in _kinds(mesh, scout)
+            if plan.layer is Layer.RELAY and plan.peer in scouts(mesh, "b", "a")
+        }
+
+        assert 2 == len(kinds), "one of fresh flows and one of known ones"
 
 
 def test_the_leg_of_a_relay_is_crowded_by_those_at_full_pace_and_a_part_of_the_others():
