@@ -90,18 +90,15 @@ POD_NETWORK_NODES = 6
 SLOW_LINE_PART = 2
 """On a slow line everything but the path in use is asked so much less often again than the profile's pace says."""
 
-SMALL_PAIR = 36
-"""Sessions of one class over one path, both ways: two locations of four nodes have 32, and all ask at full pace."""
-
 SMALL_LOCATION = 6
-"""Nodes of which each asks its relays closely at full pace, and is asked by them."""
+"""So many nodes ask their neighbours closely at full pace."""
+
+SMALL_PAIR = 2 * SMALL_LOCATION**2
+"""Sessions of one class over one path between two small locations, both ways: so many all ask at full pace."""
 
 UNWELL_NS = 3 * SECOND
 """The slowest pace of what is not known good: links come up late, and what was repaired is to be known before it is
 needed. Sessions in health may rest for a minute."""
-
-CROWD_UNWELL_NS = 30 * SECOND
-"""The same for those of a crowd, who share that pace after a while."""
 
 MOST_STRETCH = 10
 """A class of sessions becomes that much slower before the next one has to give."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshwatchd.core.probing.intervals import CLOSED_PORT_NS, CROWD_UNWELL_NS, UNWELL_NS, Kind
+from meshwatchd.core.probing.intervals import CLOSED_PORT_NS, UNWELL_NS, Kind
 from meshwatchd.core.session.session import Session
 from meshwatchd.model.settings import SECOND
 
@@ -88,8 +88,7 @@ class Turn:
             self.pace(self.rest_ns)
         else:
             self.close_left = len(self.sessions)
-            slowest_ns = min(UNWELL_NS * self.kind.crowd_part, CROWD_UNWELL_NS)
-            self.pace(min(self.rest_ns, slowest_ns, max(UNWELL_NS, 2 * self.interval_ns)))
+            self.pace(min(self.rest_ns, UNWELL_NS))
 
     def next(self) -> Session:
         """Whose turn it is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 
-from meshwatchd.core.probing.intervals import POD_NETWORK_NODES, SMALL_LOCATION, SMALL_PAIR, Kind
+from meshwatchd.core.probing.intervals import SMALL_LOCATION, SMALL_PAIR, Kind
 from meshwatchd.core.probing.scouts import scouts
 from meshwatchd.core.probing.session_plan import BIG_LOCATION, NO_PATH, SUBSET, big_location
 from meshwatchd.core.routes.planner import Planner
@@ -55,7 +55,6 @@ def _kind(planner: Planner, plan: SessionPlan, chosen: Callable[[str, str], tupl
         share = rest_share = 0 if plan.layer is Layer.UNDERLAY else 2
     elif plan.layer is Layer.POD_NETWORK:
         crowd = _pod_network_crowd(planner, mesh.node(plan.peer).location)
-        part = max(1, crowd // POD_NETWORK_NODES)
     return Kind(
         plan.layer,
         plan.path,
@@ -90,7 +89,7 @@ def _neighbour_part(planner: Planner, peer: str) -> int:
     if {local.name, peer} & {*mesh.location(local.location).relays()}:
         return max(1, nodes // SMALL_LOCATION)
     asked = nodes - 1 if nodes <= BIG_LOCATION else SUBSET
-    return max(1, nodes * asked // SMALL_PAIR)
+    return max(1, nodes * asked // SMALL_LOCATION**2)
 
 
 def _pod_network_crowd(planner: Planner, there: str) -> int:

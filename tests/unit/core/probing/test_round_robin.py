@@ -85,21 +85,6 @@ def test_rest_waits_for_those_that_are_under_suspicion():
     assert 300 * MS == turn.step_ns
 
 
-def test_what_is_not_known_good_is_asked_in_turn_by_a_crowd():
-    """A standby link that does not come up is asked by forty nodes as often as by four."""
-    some, many = _turn(crowd_part=4), _turn(crowd_part=100)
-    paces = []
-    for turn in (some, many):
-        turn.rest_ns = 72 * SECOND
-        turn.watch_closely(90 * MS)
-        for _ in range(6):
-            turn.rest(NOW)
-            paces.append(turn.interval_ns // SECOND)
-
-    assert [3, 6, 12, 12, 12, 12] == paces[:6]
-    assert [3, 6, 12, 24, 30, 30] == paces[6:]
-
-
 def test_what_is_not_known_good_is_asked_every_few_seconds():
     """A standby link that came up late, or was repaired, is to be known before it is needed; in health it may rest."""
     turn = _turn()
