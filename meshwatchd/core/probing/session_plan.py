@@ -31,7 +31,7 @@ REMOTE_NODES = 192
 """Nodes that one node probes in all other locations together. Where there are more locations each has less to itself,
 but for MIN_ACCUSERS members, without which no leg could be condemned on anybody's word."""
 
-REMOTE_BIG = 8
+REMOTE_BIG = SUBSET
 """Up to so many nodes of another location are all probed, and of a bigger one so many beside its relays: a path is
 judged by a few nodes behind it, and every one of them has several that ask."""
 

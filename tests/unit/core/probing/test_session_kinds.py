@@ -54,11 +54,11 @@ def test_the_schedule_is_told_which_sessions_cross_the_link_between_the_leaders(
 
 
 def test_all_nodes_of_two_locations_share_the_turns_among_pods():
-    """Three nodes and three cost the WAN five probes a second; so do a hundred and a hundred, each of 10 peers."""
+    """Three nodes and three cost the WAN five probes a second; so do a hundred and a hundred, each of 18 peers."""
     crowds = {ours: _pod_network_crowds(big_mesh(ours, ours)) for ours in (3, 100)}
 
     assert {"a": 6, "b": 6} == crowds[3]
-    assert {"a": 200, "b": 200 * 10 // 3} == crowds[100]
+    assert {"a": 200, "b": 200 * 18 // 3} == crowds[100]
 
 
 def _kinds(mesh, name):
@@ -89,7 +89,7 @@ def test_between_two_small_locations_everybody_asks_at_full_pace():
 
 
 def test_relays_and_scouts_of_large_locations_ask_each_other_at_full_pace():
-    """All others share what the sessions of six nodes and six send: 20 x 10 both ways are five times as many."""
+    """All others share what the sessions of six nodes and six send: 20 x 18 both ways are ten times as many."""
     mesh = big_mesh(20, 20)
     here, there = close(mesh, "a", "b"), close(mesh, "b", "a")
     (scout,) = here - {"a0", "a1"}
@@ -98,8 +98,8 @@ def test_relays_and_scouts_of_large_locations_ask_each_other_at_full_pace():
     for name in (scout, "a1"):
         parts = _parts(mesh, name, Layer.EFFECTIVE)
         assert there == {peer for peer, part in parts.items() if part == 1}
-        assert {1, 5} == set(parts.values())
-    assert {5} == set(_parts(mesh, other, Layer.EFFECTIVE).values())
+        assert {1, 10} == set(parts.values())
+    assert {10} == set(_parts(mesh, other, Layer.EFFECTIVE).values())
 
 
 def test_scouts_of_large_locations_share_a_turn():
@@ -120,7 +120,7 @@ def test_the_leg_of_a_relay_is_crowded_by_those_at_full_pace_and_a_part_of_the_o
     kinds = [kind for plan, kind in _kinds(big_mesh(20, 20), "a1") if plan.layer is Layer.EFFECTIVE]
     shares = {kind.crowd_part: kind.share for kind in kinds}
 
-    assert shares[1] < shares[5]
+    assert shares[1] < shares[10]
 
 
 def test_neighbours_of_a_large_location_share_their_turns():
