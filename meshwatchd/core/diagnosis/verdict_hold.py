@@ -29,7 +29,10 @@ SIDE_ISSUE_NS = 3_000 * MS
 """A lone silent node or standby is stated only when it lasts: often it is the first sign of something bigger."""
 
 REMNANT_NS = 10_000 * MS
-"""So long it lasts after this node has heard nobody: a device that flaps lets some through, and then none again."""
+"""So long it lasts after this node has heard nobody: a device that flaps lets some through, and then none again.
+
+And for so long after a name has given way to another of the same node it comes back only as a side issue would: where a
+part of all packets is lost, legs look alive and dead by turns."""
 
 _SIDE_ISSUES = frozenset(
     {
@@ -77,13 +80,14 @@ class VerdictKeeper:
 
     def __init__(self, pair: int) -> None:
         self.current = Verdict(fault=FaultCode.NONE, layer=Layer.SELF, severity=Severity.OK, pair=pair)
-        self._candidate = self.current
-        self._since = 0
+        self._candidate = self._replaced = self.current
+        self._since = self._replaced_at = 0
 
     def renumber(self, pair: int) -> None:
         """The pair has another index."""
         self.current = msgspec.structs.replace(self.current, pair=pair)
         self._candidate = msgspec.structs.replace(self._candidate, pair=pair)
+        self._replaced = msgspec.structs.replace(self._replaced, pair=pair)
 
     def update(self, verdict: Verdict, now: int) -> tuple[Verdict, str] | None:
         """Take in the verdict of this instant; returns it with the previous fault's name when it is to be stated."""
@@ -94,10 +98,10 @@ class VerdictKeeper:
         if not self._is_continued(verdict):
             self._since = now
         self._candidate = verdict
-        if now - self._since < self._patience_ns(verdict):
+        if now - self._since < self._patience_ns(verdict, now):
             return None
-        previous, self.current = self.current.fault, verdict
-        return verdict, previous
+        self._replaced, self._replaced_at, self.current = self.current, now, verdict
+        return verdict, self._replaced.fault
 
     def _is_continued(self, verdict: Verdict) -> bool:
         """Whether this is the candidate still.
@@ -115,13 +119,21 @@ class VerdictKeeper:
         is_same_place = self.current.culprit in ("", verdict.culprit)
         return is_same_place and self.current.fault in EXPLAINS.get(verdict.fault, ())
 
-    def _patience_ns(self, verdict: Verdict) -> int:
+    def _returns(self, verdict: Verdict, now: int) -> bool:
+        """Whether it has just given way to what is stated, which is about the same node."""
+        is_same_node = bool(verdict.culprit) and verdict.culprit == self.current.culprit
+        is_recent = now - self._replaced_at <= REMNANT_NS
+        return is_same_node and is_recent and verdict.is_same_fault(self._replaced)
+
+    def _patience_ns(self, verdict: Verdict, now: int) -> int:
         if self._names_cause(verdict):
             return 0
         if verdict.fault in _SIDE_ISSUES:
             return REMNANT_NS if self.current.fault in _HEARD_NOBODY else SIDE_ISSUE_NS
         if verdict.fault is FaultCode.NONE or verdict.fault in _FOUND:
             return 0
+        if self._returns(verdict, now):
+            return SIDE_ISSUE_NS
         if verdict.fault in _UNSETTLED:
             return SETTLE_NS
         if verdict.fault in _ONE_BY_ONE and self.current.fault in (FaultCode.NONE, *_MEASURED):

@@ -70,6 +70,26 @@ def test_what_may_be_the_first_sign_of_something_bigger_has_to_last(fault, patie
 
 
 @pytest.mark.parametrize(
+    ("culprit", "later_ns", "patience_ns"),
+    [("b3", 0, SIDE_ISSUE_NS), ("b1", 0, 0), ("b3", REMNANT_NS + 1, 0)],
+    ids=["at-once", "of-another-node", "after-a-while"],
+)
+def test_a_name_that_has_given_way_to_another_of_the_same_node_comes_back_only_if_it_lasts(
+    culprit, later_ns, patience_ns
+):
+    """A node that loses a part of all packets: its overlay looks dead, then all of it, then its overlay."""
+    keeper = _keeper()
+    keeper.update(_verdict(FaultCode.OVERLAY_BLACK_HOLE, culprit), START - SIDE_ISSUE_NS - later_ns)
+    for waited in (0, SIDE_ISSUE_NS):
+        keeper.update(_verdict(FaultCode.NODE_UNREACHABLE, "b3"), START - SIDE_ISSUE_NS - later_ns + waited)
+    assert FaultCode.NODE_UNREACHABLE is keeper.current.fault
+    keeper.renumber(1)
+    keeper.renumber(0)
+
+    assert patience_ns == _stated_after(keeper, _verdict(FaultCode.OVERLAY_BLACK_HOLE, culprit))
+
+
+@pytest.mark.parametrize(
     ("before", "patience_ns"),
     [
         (FaultCode.ALL_PATHS_DOWN, REMNANT_NS),
