@@ -26,6 +26,7 @@ from meshwatchd.core.session.session import Session, SessionState
 from meshwatchd.core.session.shared_risk_group import DISTURBED_NATS, Group
 from meshwatchd.model.outputs import Output, SessionSuspected, SuspicionCleared
 from meshwatchd.model.settings import MINUTE, MS, SECOND
+from meshwatchd.model.topology import Path
 
 BURST_PAUSE_NS = 250 * MS
 """Shortest time between two bursts about the same thing, and between slices once the burst has had its second."""
@@ -101,6 +102,7 @@ class ConfirmBurst:
         self._last_burst = -BURST_PAUSE_NS
         self._last_look = -BURST_PAUSE_NS
         self._put_off_at = 0
+        self._weighed_at = -NEW_SUSPICION_PAUSE_NS
         self._sought_at = -SEEK_PAUSE_NS
         self._planned_until = 0
         self._light_rounds = 0
@@ -163,6 +165,20 @@ class ConfirmBurst:
         self._last_burst, self._light_rounds, self._has_asked_why = now, 0, False
         self._slice(self._context.watch.group(self._context.mover.active), now, Use.DOUBT)
         self._ask_the_others(now, is_confirmed=True)
+
+    def weigh(self, target: Path, now: int) -> None:
+        """Another relay proposes this path: ask what an answer needs, which comes before the doubts of other pairs."""
+        if now - self._weighed_at < NEW_SUSPICION_PAUSE_NS:
+            return
+        self._weighed_at = now
+        group = self._context.watch.group(self._context.mover.active)
+        since = group.suspect_since or group.down_since
+        doubted = () if since else tuple(self._pick(group, ROW))
+        asked = self._context.watch.group(target).sessions
+        unproven = tuple(each for each in asked if not (since and each.is_good and each.since(since)[0]))
+        wanted = (*doubted, *unproven)
+        for session in wanted[: self._take(len(wanted), now, Use.REPEAT)]:
+            self._context.schedule.confirm((session,), now, rounds=1)
 
     @property
     def has_doubters(self) -> bool:

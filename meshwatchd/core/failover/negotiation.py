@@ -211,6 +211,7 @@ class Negotiation:
             yield from self._tell(message, target, sender, refusal, is_granted=False)
             yield from self._refuse(intent, sender, refusal, now)
         elif not self._is_supported(message, target, sender, now):
+            self._suspicion.weigh(target, now)
             self._suspicion.confirm(now, pause_ns=BURST_PAUSE_NS // 2)
         else:
             yield from self._tell(message, target, sender, message.reason, is_granted=True)

@@ -20,7 +20,8 @@ those are. Each use has to leave something for those that matter more, and the m
 has to leave:
 
     MUST     leaves nothing      messages that begin or answer something, and the probes that verify a move
-    REPEAT   half of `moves`     what repeats them: lost, it comes again or is learned from banners; size probes
+    REPEAT   half of `moves`     what repeats them: lost, it comes again or is learned from banners; size probes; and
+                                 what this node has to ask before it can answer a proposal
     DOUBT    `moves`             the first slices of each pair, `share` probes: enough where everything is missed
     DOUBT    and `newcomers`     more of them, for confirmed doubt
     CHANCE   still more          doubt that one miss speaks for, and what explains a fault that is left anyway

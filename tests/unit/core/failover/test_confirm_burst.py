@@ -19,16 +19,16 @@ from meshwatchd.core.failover.confirm_burst import (
     SEEK_PART,
     SLICE,
 )
-from meshwatchd.core.probing.packet_budget import BURST_BUDGET
+from meshwatchd.core.probing.packet_budget import BURST_BUDGET, MOVES_OF_PAIR
 from meshwatchd.core.session.session import Outcome
-from meshwatchd.model.events import Banner, SnapshotReceived
+from meshwatchd.model.events import Banner, CoordinationKind, SnapshotReceived
 from meshwatchd.model.failover_facts import FailoverProposed
 from meshwatchd.model.ids import FlowClass, Layer, LocationName, NodeName
 from meshwatchd.model.outputs import SendProbe, SessionSuspected, SuspicionCleared
 from meshwatchd.model.settings import MS, SECOND, ProbeProfile
 from meshwatchd.model.timers import TIMERS
 from meshwatchd.model.topology import Location
-from tests.support.bench import primary_is_silent, ready
+from tests.support.bench import message, primary_is_silent, ready
 from tests.support.lab_mesh import declared_mesh, snapshot_of
 
 UNDECIDED_NS = TIMERS[ProbeProfile.DEFAULT].silence_ns - 5 * MS
@@ -230,6 +230,23 @@ def test_a_node_of_a_crowd_leaves_bursts_to_those_who_decide_once_somebody_doubt
     assert expected is bool([plan for plan in _confirms(bench, since) if _is_hard(plan)])
 
 
+def test_what_a_proposal_needs_is_asked_though_doubts_have_used_up_the_allowance():
+    """A relay of fifty pairs that all lose their leader: the others cannot move before it has looked at their paths."""
+    bench = ready("b2")
+    bench.engine.state.allowance.left(bench.now)
+    bench.engine.state.allowance._level = MOVES_OF_PAIR * 4 // 5
+    bench.silent = primary_is_silent
+    since = bench.now
+    for _ in range(12):
+        bench.hear("a1", message(CoordinationKind.PROPOSE, rank=1, target="b2"))
+        bench.run(15 * MS)
+
+    asked = [(plan.path, plan.peer) for plan in _confirms(bench, since) if plan.layer is Layer.RELAY]
+    assert bench.spoken(CoordinationKind.GRANT, since=since)
+    assert {(0, "a3"), (1, "a1"), (1, "a3")} <= set(asked)
+    assert 2 * asked.count((1, "a3")) <= 12, "no more often than it may be answered"
+
+
 @pytest.mark.parametrize(("doubters", "expected"), [(("b3",), False), (("b2", "b3"), True)])
 def test_one_peers_doubt_does_not_touch_the_reserve(doubters, expected):
     """Where everyday loss has used up the rest, one miss of somebody else's is everyday loss; two of them are news."""
@@ -393,7 +410,8 @@ def test_a_doubt_about_a_path_that_this_node_does_not_probe_any_more_is_over(mis
     lost: list[object] = []
 
     def silent(plan):
-        is_lost = plan.path == 1 and plan.layer is Layer.RELAY and plan.flow is FlowClass.FRESH and len(lost) < misses
+        is_fresh = (plan.layer, plan.path, plan.peer, plan.flow) == (Layer.RELAY, 1, "b3", FlowClass.FRESH)
+        is_lost = is_fresh and len(lost) < misses
         lost.extend([plan] if is_lost else [])
         return is_lost
 
