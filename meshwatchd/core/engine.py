@@ -349,6 +349,8 @@ class Engine:
         if event.flow is FlowClass.FRESH and not event.is_confirm:
             for controller in self.state.by_path.get(event.path, ()):
                 controller.watch.note_heard(event.peer, event.layer, event.path, now)
+            if event.layer is Layer.RELAY:
+                self.state.schedule.interleaving.heard(event.peer, event.path, now)
         outputs = self._banners.hear(event.peer, event.banner, now)
         message = event.coordination
         if message is None or message.target != self.state.node or message.pair not in self.state.controllers:

@@ -5,18 +5,45 @@ Virtual time, several seeds; the bounds are those the daemon promises. `python -
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
+from typing import Any
 
 import pytest
 
+from meshwatchd.core.probing.scouts import scouts
+from meshwatchd.model import outputs as out
 from meshwatchd.model.failover_facts import FailoverProposed
+from meshwatchd.model.ids import FlowClass, Layer
 from meshwatchd.model.settings import MINUTE, MS, SECOND
 from tests.sim import faults
 from tests.sim.detection import Times, after, new_flows, trusted_world
 from tests.sim.false_trips import run
 from tests.sim.healthy import healthy_world
+from tests.sim.parts import SimNode
+from tests.sim.random_mesh import Shape, mesh_of
+from tests.sim.world import World
 
 SEEDS = range(24)
+
+
+class _Scouted(World):
+    """Notes when fresh probes between scouts of the first two locations leave over the path in use."""
+
+    def __init__(self, **words: Any) -> None:
+        super().__init__(**words)
+        self.left: list[int] = []
+
+    def _send(self, node: SimNode, probe: out.SendProbe) -> None:
+        session, topology = node.engine.state.schedule.session(probe.session), node.engine.state.topology
+        assert session is not None
+        assert topology is not None
+        plan, mesh = session.plan, topology.mesh
+        if (plan.layer, plan.path, plan.flow) == (Layer.RELAY, 0, FlowClass.FRESH) and not probe.is_confirm:
+            pair = [self.locations[node.name], self.locations[plan.peer]]
+            if plan.peer in scouts(mesh, *reversed(pair)) and node.name in scouts(mesh, *pair):
+                self.left.append(self.now)
+        super()._send(node, probe)
 
 
 @cache
@@ -39,6 +66,21 @@ def test_a_table_that_remembers_half_costs_no_more_than_twice_the_time():
     cold, warm = ([each.moved for each in _on_a_table(*table)] for table in ((4, 0), (15, 60)))
 
     assert sum(warm) <= 2 * sum(cold), (cold, warm)
+
+
+@pytest.mark.parametrize(
+    "shapes", [(Shape(0, 0), Shape(1, 0)), (Shape(1, 0), Shape(1, 0)), (Shape(1, 1), Shape(1, 1)), (Shape(0, 1),) * 3]
+)
+def test_scouts_leave_the_path_in_use_unseen_for_a_little_more_than_an_interval(shapes):
+    """Whatever their number and whenever each began; by chance alone it is two to six intervals."""
+    world = _Scouted(seed=5, mesh=mesh_of(shapes))
+    world.run(20 * SECOND)
+    settled = len(world.left)
+    world.run(5 * SECOND)
+    gaps = [after - before for before, after in itertools.pairwise(world.left[settled:])]
+
+    assert 95 <= len(gaps) <= 105
+    assert max(gaps) <= 70 * MS
 
 
 @pytest.mark.parametrize("seed", range(4))

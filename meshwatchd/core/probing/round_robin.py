@@ -12,6 +12,9 @@ CLOSE_ROUNDS = 12
 FEW_ROUNDS = 2
 """Among many that share the time so many are enough: a session that misses one of these answers is watched on."""
 
+SCOUT_JITTER_PART = 4
+"""Of the time from one scout's probe to the next one's: they keep apart by themselves, and evenly."""
+
 GIVEN_UP_NS = 60 * SECOND
 """What has not answered for so long is left to its pace until it does: watched closely for good, it would use up the
 outer flows of its leg, and a fault of new flows would go unseen."""
@@ -63,6 +66,8 @@ class Turn:
         self.interval_ns = interval_ns
         self.step_ns = max(1, interval_ns // len(self.sessions))
         self.jitter_ns = min(interval_ns // 10, self.step_ns)
+        if self.kind.scouts:
+            self.jitter_ns = min(self.jitter_ns, interval_ns // self.kind.scouts // SCOUT_JITTER_PART)
 
     def watch_closely(self, interval_ns: int) -> None:
         """For some rounds, where the interval of rest is longer; one that is asked for, or of patient ones, is kept."""

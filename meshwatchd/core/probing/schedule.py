@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 from meshwatchd.core.probing.company import Company
 from meshwatchd.core.probing.grid import Grid
+from meshwatchd.core.probing.interleaving import Interleaving
 from meshwatchd.core.probing.intervals import Kind, Rate, Rates, RestStretch
 from meshwatchd.core.probing.packet_budget import LATE_NS, Pace
 from meshwatchd.core.probing.round_robin import GIVEN_UP_NS, Turn
@@ -51,10 +52,9 @@ class Schedule:
         self.sessions: tuple[Session, ...] = ()
         self._rng = rng
         self._resources = SessionResources(settings.probe, node)
-        self._grid = Grid(rng)
+        self._grid, self._company, self.interleaving = Grid(rng), Company(), Interleaving()
         self._heap: list[tuple[int, int, Turn | Waits | Session]] = []
-        self._pushed = 0
-        self._company = Company()
+        self._pushed = self._widening_ns = 0
         self._turns: list[Turn] = []
         self._turn_of: dict[SessionId, Turn] = {}
         self._by_id: dict[SessionId, Session] = {}
@@ -62,7 +62,6 @@ class Schedule:
         self._waits: dict[SessionId, Waits] = {}
         self._used: frozenset[int] = frozenset()
         self._awake: frozenset[int] = frozenset()
-        self._widening_ns = 0
 
     def start(
         self,
@@ -128,6 +127,7 @@ class Schedule:
             turn.replace(kind, sessions)
         self._turns = after
         self._turn_of = {session.plan.session: turn for turn in after for session in turn.sessions}
+        self.interleaving.lay_out(after)
         self._keep_pace(now)
         for turn, has_new, is_new in changed:
             if has_new:

@@ -34,7 +34,8 @@ def test_the_schedule_is_told_how_crowded_a_leg_is():
     alone = dict.fromkeys((Layer.UNDERLAY, Layer.SELF, Layer.POD_NETWORK), (0, 0))
     assert {Layer.RELAY: (6, 4), Layer.EFFECTIVE: (6, 4), Layer.OVERLAY: (2, 2), **alone} == shares
     assert {0} == {kinds[plan.session].share for plan in plans if plan.flow is FlowClass.PINNED}
-    assert {"b1", "b2"} == {str(plan.peer) for plan in plans if kinds[plan.session].is_relay}
+    known = [plan for plan in plans if plan.flow is FlowClass.PINNED]
+    assert {"b1", "b2"} == {str(plan.peer) for plan in known if kinds[plan.session].is_relay}
 
 
 @pytest.mark.parametrize(("leader", "spare"), [("b1", 4), ("b2", 1)])
@@ -113,6 +114,18 @@ def test_scouts_of_large_locations_share_a_turn():
         }
 
         assert 2 == len(kinds), "one of fresh flows and one of known ones"
+
+
+def test_scouts_ask_by_fresh_flows_in_one_round_though_one_of_them_is_the_far_relay():
+    """In two locations of two nodes: else two probes leave at one time by chance, and none for long."""
+    kinds = [
+        kind
+        for plan, kind in _kinds(big_mesh(2, 2), "a1")
+        if plan.layer is Layer.RELAY and plan.path == 0 and plan.flow is FlowClass.FRESH
+    ]
+
+    assert 2 == len(kinds)
+    assert 1 == len(set(kinds))
 
 
 def test_the_leg_of_a_relay_is_crowded_by_those_at_full_pace_and_a_part_of_the_others():
