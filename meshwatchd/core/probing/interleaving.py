@@ -56,7 +56,7 @@ class Interleaving:
         self._followed = {
             (session.plan.peer, turn.kind.path): (turn, session, places)
             for turn in turns
-            for peer, places in turn.kind.followed
+            for peer, places in turn.kind.followed or ()
             for session in turn.sessions
             if session.plan.peer == peer
         }

@@ -110,13 +110,14 @@ class Kind(NamedTuple):
     Attributes:
         share: fresh sessions whose probes cross one overlay leg, both ways; 0 without an overlay in between.
         rest_share: the same of scouts alone.
-        is_relay: they lead to the far relay of their path, or are fresh ones between scouts.
+        is_relay: they lead to the far relay of their path, unless they are interleaved.
         is_advisory: they move no traffic.
         is_spare: their path is the last that is taken.
         crowd: nodes of the two locations together; 0 where sessions are not between locations.
         crowd_part: how much slower they are asked, while their pair is awake or they are new, than in a small pair.
         scouts: sessions between scouts of the two, of one class over one path; 0 where these are none of them.
-        followed: scouts of the other location whose requests tell when these are due, each with how many places after.
+        followed: scouts of the other location whose requests tell when these are due, each with how many places after;
+            None where chance does.
         is_between_relays: asked by a relay of their path, about the other one.
         interval_ns: of each session, where somebody asked for one; 0 leaves it to the budgets.
         used_ns: likewise while their path carries traffic.
@@ -136,7 +137,7 @@ class Kind(NamedTuple):
     crowd: int = 0
     crowd_part: int = 1
     scouts: int = 0
-    followed: tuple[tuple[NodeName, int], ...] = ()
+    followed: tuple[tuple[NodeName, int], ...] | None = None
     is_between_relays: bool = False
     is_closed_port: bool = False
 

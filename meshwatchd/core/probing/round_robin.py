@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from meshwatchd.core.probing.intervals import CLOSED_PORT_NS, UNWELL_NS, Kind
 from meshwatchd.core.session.session import Session
-from meshwatchd.model.settings import SECOND
+from meshwatchd.model.settings import MS, SECOND
 
 CLOSE_ROUNDS = 12
 """Slow sessions that have begun or missed an answer are asked more often for so many probes: ten answers acquit."""
@@ -12,8 +12,8 @@ CLOSE_ROUNDS = 12
 FEW_ROUNDS = 2
 """Among many that share the time so many are enough: a session that misses one of these answers is watched on."""
 
-SCOUT_JITTER_PART = 4
-"""Of the time from one scout's probe to the next one's: they keep apart by themselves, and evenly."""
+SCOUT_JITTER_NS = 12 * MS
+"""No earlier where scouts keep apart by themselves: a tenth of their interval is nearly the way to the next one."""
 
 GIVEN_UP_NS = 60 * SECOND
 """What has not answered for so long is left to its pace until it does: watched closely for good, it would use up the
@@ -66,8 +66,8 @@ class Turn:
         self.interval_ns = interval_ns
         self.step_ns = max(1, interval_ns // len(self.sessions))
         self.jitter_ns = min(interval_ns // 10, self.step_ns)
-        if self.kind.scouts:
-            self.jitter_ns = min(self.jitter_ns, interval_ns // self.kind.scouts // SCOUT_JITTER_PART)
+        if self.kind.followed is not None:
+            self.jitter_ns = min(self.jitter_ns, SCOUT_JITTER_NS)
 
     def watch_closely(self, interval_ns: int) -> None:
         """For some rounds, where the interval of rest is longer; one that is asked for, or of patient ones, is kept."""

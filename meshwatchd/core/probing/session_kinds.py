@@ -29,7 +29,7 @@ def _kind(planner: Planner, plan: SessionPlan, chosen: Callable[[str, str], tupl
     mesh, local = planner.topology.mesh, planner.local
     share = rest_share = crowd = between = 0
     part = 1
-    behind: tuple[tuple[NodeName, int], ...] = ()
+    behind: tuple[tuple[NodeName, int], ...] | None = None
     is_relay = is_between_relays = is_spare = False
     if plan.path != NO_PATH:
         path = planner.path(plan.path)
@@ -42,10 +42,10 @@ def _kind(planner: Planner, plan: SessionPlan, chosen: Callable[[str, str], tupl
         part = _crowd_part(planner, remote)
         if local.name in here and plan.peer in there and not plan.is_advisory:
             between = 2 * len(here) * len(there)
-            if plan.flow is FlowClass.FRESH and plan.layer is Layer.RELAY:
+            if path.is_primary and plan.flow is FlowClass.FRESH and plan.layer is Layer.RELAY:
                 behind = followed(local.name, here, there)
                 # One round for all of them: two would leave at one time by chance.
-                is_relay, is_between_relays = True, False
+                is_relay = is_between_relays = False
         if plan.layer not in (Layer.WIREGUARD, Layer.UNDERLAY):
             # Outer ports are hashed alike in both directions: what crosses the leg of one scout, theirs and ours.
             share, rest_share = _share(planner, remote, plan.peer), len(here) + len(there)

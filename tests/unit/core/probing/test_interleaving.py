@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meshwatchd.core.probing.interleaving import GAIN, followed
+from meshwatchd.core.probing.round_robin import SCOUT_JITTER_NS
 from meshwatchd.model.ids import FlowClass, Layer, NodeName
 from meshwatchd.model.settings import MS, SECOND
 from tests.support.schedules import START, instants_of, schedule_of
@@ -72,7 +73,10 @@ def test_only_a_round_at_rest_follows_and_only_who_comes_before():
 
 
 def test_scouts_leave_evenly_and_hardly_early():
-    """A tenth of the round would be nearly the whole way to the next scout's place."""
-    _, turn = _round("a3")
+    """A tenth of the interval would be nearly the way to the next scout's place; chance is left to all other rounds."""
+    schedule, turn = _round("a3")
+    standby = next(other for other in schedule._turns if other.kind.scouts and other.kind.path == 1)
 
-    assert PLACE_NS // 4 == turn.jitter_ns
+    assert PLACE_NS // 4 >= turn.jitter_ns == SCOUT_JITTER_NS
+    assert standby.kind.followed is None
+    assert standby.jitter_ns > SCOUT_JITTER_NS
