@@ -27,7 +27,8 @@ class Turn:
         at, grid: when the next one is asked, and its place on the grid that jitter leaves alone.
         early_at: from when on it may leave together with something else.
         rest_ns: the interval of each session while nothing speaks against any of them.
-        jitter_ns: how early a probe may leave at most: a tenth of its interval, but not before the one ahead of it.
+        jitter_ns: how early a probe may leave at most: a tenth of its interval, but not before the one ahead of it, and
+            hardly where scouts keep apart.
         close_left: probes for which they are watched more closely.
         is_booked: the node has room for the next one at `at`.
         is_patient: they keep their pace whatever is missed: they move no traffic, and the node has no packets to spare.

@@ -1,9 +1,9 @@
 """When which session is probed.
 
 Sessions of one kind are asked in turn, a step apart, so that a leg they share is seen as often as all of them
-together: one heap entry serves them all, however many there are. Each probe leaves up to a tenth of its interval
-early (RFC 5880 section 6.8.7 asks for jitter), so that nodes do not fall into step, and on a common grid, so that
-one wake-up serves whatever is due about the same time (slow ones leave early for that, see `probing.company`).
+together: one heap entry serves them all, however many there are. Each probe leaves up to a tenth of its interval early
+(RFC 5880 section 6.8.7), so that nodes do not fall into step, and scouts keep apart (`probing.interleaving`). And on
+a common grid: one wake-up serves whatever is due about one time (slow ones leave early for that, `probing.company`).
 
 The ends of waits are queues, one for each estimator of delay, since its waits end in the order they began. A queue
 has one entry in the heap; what was answered meanwhile is skipped and wakes nobody.
