@@ -176,9 +176,7 @@ class ConfirmBurst:
         doubted = () if since else tuple(self._pick(group, ROW))
         asked = self._context.watch.group(target).sessions
         unproven = tuple(each for each in asked if not (since and each.is_good and each.since(since)[0]))
-        wanted = (*doubted, *unproven)
-        for session in wanted[: self._take(len(wanted), now, Use.REPEAT)]:
-            self._context.schedule.confirm((session,), now, rounds=1)
+        self._ask((*doubted, *unproven), now, 1, use=Use.REPEAT)
 
     @property
     def has_doubters(self) -> bool:
