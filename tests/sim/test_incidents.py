@@ -14,11 +14,7 @@ from meshwatchd.runtime.sinks import _pair_of, _remote_locations, classify, flat
 from tests.sim import faults
 from tests.sim.changing import LAB, settled_world
 from tests.sim.healthy import healthy_world
-from tests.sim.parts import JITTER_NS, TUNNEL_NS
 from tests.sim.world import World
-
-ON_THE_WAY_NS = 2 * (TUNNEL_NS + JITTER_NS)
-"""A probe that left so long before a fault meets it still, there or on its way back, and was lost from then on."""
 
 
 class Kept(NamedTuple):
@@ -64,7 +60,10 @@ def test_a_fault_that_ends_while_the_daemon_is_down_ends_with_its_next_start():
 
 @pytest.mark.parametrize("seed", [3, 4])
 def test_a_fault_that_lasts_over_a_restart_is_one_incident_with_one_outage(seed):
-    """b1 stays dead while b2's daemon starts anew, and nothing is moved: one number, and every second counts."""
+    """b1 stays dead while b2's daemon starts anew, and nothing is moved: one number, and every second counts.
+
+    With one seed in three the outage is some milliseconds longer: what was on its way when b1 died had left before.
+    """
     world = healthy_world(seed=seed, mode=Mode.OBSERVE)
     world.faults.append(faults.dead("b1"))
     began = world.now
@@ -76,7 +75,7 @@ def test_a_fault_that_lasts_over_a_restart_is_one_incident_with_one_outage(seed)
 
     assert {1} == kept.numbers, world.story(since=began)
     assert 1 == kept.tracker.open
-    assert 16 * SECOND <= lost <= world.now - began + ON_THE_WAY_NS, f"{lost / SECOND} s; {world.story(since=began)}"
+    assert 16 * SECOND <= lost <= world.now - began, f"{lost / SECOND} s; {world.story(since=began)}"
     world.faults.clear()
     world.run(8 * SECOND)
     assert 0 == _kept(world, "b2", {0: "onprem"}).tracker.open, world.story(since=began)

@@ -51,7 +51,7 @@ def test_a_request_moves_the_next_place_a_part_of_the_way():
     """B's first scout asked a3 with place 2: its own request is due one place later, or half a round from that."""
     schedule, turn = _round("a3")
     assert (Layer.RELAY, FlowClass.FRESH) == (turn.kind.layer, turn.kind.flow)
-    assert 2 * 4 * PLACE_NS == 2 * turn.step_ns == turn.interval_ns == turn.rest_ns
+    assert ROUND_NS == 2 * turn.step_ns == turn.interval_ns == turn.rest_ns
     place = START + 20 * SECOND
     for ahead_ns in (0, 40 * MS, -40 * MS):
         turn.grid = before = place + PLACE_NS - ahead_ns

@@ -34,8 +34,7 @@ def test_the_schedule_is_told_how_crowded_a_leg_is():
     alone = dict.fromkeys((Layer.UNDERLAY, Layer.SELF, Layer.POD_NETWORK), (0, 0))
     assert {Layer.RELAY: (6, 4), Layer.EFFECTIVE: (6, 4), Layer.OVERLAY: (2, 2), **alone} == shares
     assert {0} == {kinds[plan.session].share for plan in plans if plan.flow is FlowClass.PINNED}
-    known = [plan for plan in plans if plan.flow is FlowClass.PINNED]
-    assert {"b1", "b2"} == {str(plan.peer) for plan in known if kinds[plan.session].is_relay}
+    assert {"b1", "b2"} == {str(plan.peer) for plan in plans if kinds[plan.session].is_relay}
 
 
 @pytest.mark.parametrize(("leader", "spare"), [("b1", 4), ("b2", 1)])
